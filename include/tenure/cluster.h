@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The machine: nodes with GPUs, GPU types, topology domains of any depth, health, and who occupies
+// what.
+//
+//   tenure::Cluster cluster;
+//   tenure::DomainId rack = cluster.AddDomain("rack-1", tenure::kRootDomain).value();
+//   tenure::GpuTypeId h100 = cluster.InternGpuType("h100");
+//   tenure::NodeId n1 = cluster.AddNode("n1", tenure::GpuCount(8), h100, rack).value();
+//
+// Of every node: occupied (GPUs of runs, also of runs being stopped), stopping (the part of
+// occupied that is being stopped), claimed (held for workloads that wait for a stop). GPUs that may
+// be given away now: free = total - occupied - max(0, claimed - stopping). GPUs that are free once
+// the stops are confirmed: soon = total - occupied + stopping - claimed.
+//
+// Copyable value type, thread-compatible. Order of nodes: domains depth first by name, then node
+// name; so no answer depends on the order of insertion. Complexity: occupancy updates O(depth of
+// the topology + runs on the node); Reindex O(N log N), once after nodes or domains were added.
+#ifndef TENURE_CLUSTER_H_
+#define TENURE_CLUSTER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenure/free_index.h"
+#include "tenure/types.h"
+
+namespace tenure {
+
+enum class NodeHealth : std::uint8_t {
+  kUp = 0,
+  kDraining = 1,  // takes nothing new; runs leave at the end of their protection
+  kDown = 2,      // failed: nothing runs on it
+};
+
+constexpr const char* ToString(NodeHealth h) {
+  return h == NodeHealth::kUp ? "up" : h == NodeHealth::kDraining ? "draining" : "down";
+}
+
+inline constexpr std::int64_t kMaxGpusPerNode = 1024;
+inline constexpr std::uint8_t kMaxTopologyDepth = 16;
+
+// Dense number of a workload inside a Scheduler: the position of its record.
+using RunSlot = std::uint32_t;
+inline constexpr RunSlot kNoSlot = 0xffffffffu;
+
+struct Occupant {
+  RunSlot run = kNoSlot;
+  std::int32_t gpus = 0;
+  template <class Archive>
+  void Serialize(Archive& ar) {
+    ar(run, gpus);
+  }
+};
+
+struct Node {
+  std::string name;
+  std::int32_t gpus = 0;
+  GpuTypeId type;
+  DomainId domain;
+  NodeHealth health = NodeHealth::kUp;
+  bool lane = false;       // reserved for short protections and unfunded work
+  std::uint32_t slot = 0;  // position in its pool
+  std::int32_t occupied = 0;
+  std::int32_t stopping = 0;
+  std::int32_t claimed = 0;
+  std::int32_t sessions = 0;               // interactive runs
+  absl::InlinedVector<Occupant, 8> runs;   // in order of arrival
+  absl::InlinedVector<Occupant, 1> holds;  // in order of creation
+
+  std::int32_t free() const { return gpus - occupied - std::max(0, claimed - stopping); }
+  std::int32_t soon() const { return gpus - occupied + stopping - claimed; }
+
+  template <class Archive>
+  void Serialize(Archive& ar) {
+    ar(name, gpus, type, domain, health, occupied, stopping, claimed, sessions, runs, holds);
+  }
+};
+
+// The nodes of one GPU type, in topological order, with their indices.
+struct Pool {
+  GpuTypeId type;
+  std::vector<NodeId> nodes;                                   // by slot
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> range;  // of slots, by domain
+  internal::FreeIndex declared;       // level = GPUs of the node, whatever its health
+  internal::FreeIndex general, lane;  // level = free GPUs, healthy nodes only
+  internal::Bitmap sessions;          // slots of nodes with interactive runs
+};
+
+class Cluster {
+ public:
+  Cluster() { domains_.push_back({"", kRootDomain, 0}); }
+
+  // --- Structure -----------------------------------------------------------------------------
+
+  // InvalidArgument (depth beyond kMaxTopologyDepth), NotFound (parent), AlreadyExists (name under
+  // that parent). A domain holds nodes or further domains.
+  absl::StatusOr<DomainId> AddDomain(std::string name, DomainId parent) {
+    if (parent.value() >= domains_.size()) {
+      return absl::NotFoundError(absl::StrCat("topology domain ", parent.value(), " is unknown"));
+    }
+    if (domains_[parent.value()].level + 1 > kMaxTopologyDepth) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("domain '", name, "' is deeper than ", int{kMaxTopologyDepth}, " levels"));
+    }
+    for (const Domain& d : domains_) {
+      if (&d != &domains_[0] && d.parent == parent && d.name == name) {
+        return absl::AlreadyExistsError(absl::StrCat("domain '", name, "' exists"));
+      }
+    }
+    const auto level = static_cast<std::uint8_t>(domains_[parent.value()].level + 1);
+    domains_.push_back({std::move(name), parent, level});
+    depth_ = std::max(depth_, level);
+    stale_ = true;
+    return DomainId(static_cast<std::uint32_t>(domains_.size() - 1));
+  }
+
+  // The id of a GPU type by name, new if unknown. At most 65,535 types.
+  GpuTypeId InternGpuType(const std::string& name) {
+    for (std::size_t i = 0; i < types_.size(); ++i) {
+      if (types_[i] == name) return GpuTypeId(static_cast<std::uint16_t>(i));
+    }
+    types_.push_back(name);
+    return GpuTypeId(static_cast<std::uint16_t>(types_.size() - 1));
+  }
+
+  // InvalidArgument (gpus outside [1, kMaxGpusPerNode], total beyond kMaxClusterGpus), NotFound
+  // (domain, type), AlreadyExists (name).
+  absl::StatusOr<NodeId> AddNode(std::string name, GpuCount gpus, GpuTypeId type,
+                                 DomainId domain = kRootDomain) {
+    if (gpus.value() < 1 || gpus.value() > kMaxGpusPerNode) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "node '", name, "': ", gpus.value(), " GPUs, must be in [1, ", kMaxGpusPerNode, "]"));
+    }
+    if (declared_ + gpus > GpuCount(kMaxClusterGpus)) {
+      return absl::InvalidArgumentError(absl::StrCat("node '", name, "' makes the cluster larger ",
+                                                     "than ", kMaxClusterGpus, " GPUs"));
+    }
+    if (domain.value() >= domains_.size()) {
+      return absl::NotFoundError(
+          absl::StrCat("node '", name, "': topology domain ", domain.value(), " is unknown"));
+    }
+    if (type.value() >= types_.size()) {
+      return absl::NotFoundError(
+          absl::StrCat("node '", name, "': GPU type ", type.value(), " is unknown"));
+    }
+    const NodeId id(static_cast<std::uint32_t>(nodes_.size()));
+    if (!by_name_.emplace(name, id).second) {
+      return absl::AlreadyExistsError(absl::StrCat("node '", name, "' exists"));
+    }
+    Node node;
+    node.name = std::move(name);
+    node.gpus = static_cast<std::int32_t>(gpus.value());
+    node.type = type;
+    node.domain = domain;
+    nodes_.push_back(std::move(node));
+    declared_ += gpus;
+    healthy_ += gpus;
+    stale_ = true;
+    return id;
+  }
+
+  absl::StatusOr<NodeId> Find(const std::string& name) const {
+    const auto it = by_name_.find(name);
+    if (it == by_name_.end()) return absl::NotFoundError(absl::StrCat("no node '", name, "'"));
+    return it->second;
+  }
+
+  // Share of the nodes of each pool, in thousandths and rounded, that form the lane: the last ones
+  // in topological order. They take only short protections (`lane_minimum`) and unfunded work.
+  void SetLane(std::int64_t permille) {
+    lane_permille_ = permille;
+    stale_ = true;
+  }
+
+  std::size_t size() const { return nodes_.size(); }
+  bool contains(NodeId id) const { return id.value() < nodes_.size(); }
+  const Node& node(NodeId id) const { return nodes_[id.value()]; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  std::size_t domains() const { return domains_.size(); }
+  DomainId parent(DomainId d) const { return domains_[d.value()].parent; }
+  std::uint8_t level(DomainId d) const { return domains_[d.value()].level; }
+  std::uint8_t depth() const { return depth_; }  // of the deepest domain; 0 = no domains
+  const std::vector<std::string>& gpu_types() const { return types_; }
+
+  GpuCount declared() const { return declared_; }  // all nodes
+  GpuCount healthy() const { return healthy_; }    // nodes that are up
+  GpuCount free() const { return free_; }          // may be given away now
+
+  // --- Occupancy (the Scheduler keeps these exact) --------------------------------------------
+
+  void SetHealth(NodeId id, NodeHealth health) {
+    Node& n = nodes_[id.value()];
+    if (n.health == NodeHealth::kUp) healthy_ -= GpuCount(n.gpus);
+    Change(id, [&](Node& x) { x.health = health; });
+    if (n.health == NodeHealth::kUp) healthy_ += GpuCount(n.gpus);
+  }
+  void Occupy(NodeId id, RunSlot run, std::int32_t gpus, bool session) {
+    Change(id, [&](Node& n) {
+      n.occupied += gpus;
+      n.sessions += session;
+      n.runs.push_back({run, gpus});
+    });
+  }
+  // `was_stopping` must say whether MarkStopping was called for this run.
+  void Vacate(NodeId id, RunSlot run, std::int32_t gpus, bool session, bool was_stopping) {
+    Change(id, [&](Node& n) {
+      n.occupied -= gpus;
+      n.sessions -= session;
+      if (was_stopping) n.stopping -= gpus;
+      EraseRun(n.runs, run);
+    });
+  }
+  void MarkStopping(NodeId id, std::int32_t gpus) {
+    Change(id, [&](Node& n) { n.stopping += gpus; });
+  }
+  void UnmarkStopping(NodeId id, std::int32_t gpus) {
+    Change(id, [&](Node& n) { n.stopping -= gpus; });
+  }
+  void Claim(NodeId id, RunSlot run, std::int32_t gpus) {
+    Change(id, [&](Node& n) {
+      n.claimed += gpus;
+      n.holds.push_back({run, gpus});
+    });
+  }
+  void Unclaim(NodeId id, RunSlot run, std::int32_t gpus) {
+    Change(id, [&](Node& n) {
+      n.claimed -= gpus;
+      EraseRun(n.holds, run);
+    });
+  }
+
+  // --- Indices --------------------------------------------------------------------------------
+
+  // Brings the indices up to date after AddNode, AddDomain or SetLane. Cheap when nothing changed.
+  void Reindex() {
+    if (stale_) Rebuild();
+  }
+  // One per GPU type that has nodes, in order of type name. Valid after Reindex.
+  const std::vector<Pool>& pools() const { return pools_; }
+  // Domains of a level in topological order (level 0: the root). Valid after Reindex.
+  const std::vector<DomainId>& DomainsAt(std::uint8_t level) const { return by_level_[level]; }
+
+  template <class Archive>
+  void Serialize(Archive& ar) {
+    ar(domains_, types_, nodes_, lane_permille_);
+    if constexpr (Archive::kReading) {
+      depth_ = 0;
+      for (const Domain& d : domains_) depth_ = std::max(depth_, d.level);
+      by_name_.clear();
+      declared_ = healthy_ = GpuCount(0);
+      for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        const Node& n = nodes_[i];
+        by_name_.emplace(n.name, NodeId(static_cast<std::uint32_t>(i)));
+        declared_ += GpuCount(n.gpus);
+        if (n.health == NodeHealth::kUp) healthy_ += GpuCount(n.gpus);
+      }
+      stale_ = true;
+    }
+  }
+
+ private:
+  struct Domain {
+    std::string name;
+    DomainId parent;
+    std::uint8_t level = 0;
+    template <class Archive>
+    void Serialize(Archive& ar) {
+      ar(name, parent, level);
+    }
+  };
+
+  template <class List>
+  static void EraseRun(List& list, RunSlot run) {
+    for (auto it = list.begin(); it != list.end(); ++it) {
+      if (it->run == run) {
+        list.erase(it);
+        return;
+      }
+    }
+  }
+
+  // Applies `edit` to the node and brings free_ and the indices along.
+  template <class Edit>
+  void Change(NodeId id, Edit&& edit) {
+    Node& n = nodes_[id.value()];
+    free_ -= Available(n);
+    edit(n);
+    free_ += Available(n);
+    if (!stale_) Index(n);
+  }
+
+  static GpuCount Available(const Node& n) {
+    return GpuCount(n.health == NodeHealth::kUp ? std::max(0, n.free()) : 0);
+  }
+
+  void Index(const Node& n) {
+    Pool& pool = pools_[pool_of_type_[n.type.value()]];
+    const std::int16_t level = n.health == NodeHealth::kUp
+                                   ? static_cast<std::int16_t>(std::max(0, n.free()))
+                                   : internal::FreeIndex::kAbsent;
+    (n.lane ? pool.lane : pool.general).Set(n.slot, level);
+    if (n.sessions > 0) {
+      pool.sessions.Insert(n.slot);
+    } else {
+      pool.sessions.Erase(n.slot);
+    }
+  }
+
+  void Rebuild();
+
+  std::vector<Domain> domains_;
+  std::vector<std::string> types_;
+  std::vector<Node> nodes_;
+  absl::flat_hash_map<std::string, NodeId> by_name_;  // look-up only, never iterated
+  std::int64_t lane_permille_ = 0;
+  std::uint8_t depth_ = 0;
+  GpuCount declared_, healthy_, free_;
+  // Derived by Rebuild.
+  bool stale_ = true;
+  std::vector<Pool> pools_;
+  std::vector<std::size_t> pool_of_type_;
+  std::vector<std::vector<DomainId>> by_level_;
+};
+
+inline void Cluster::Rebuild() {
+  stale_ = false;
+  // Depth-first order of the domains by name.
+  std::vector<std::vector<DomainId>> children(domains_.size());
+  for (std::size_t d = 1; d < domains_.size(); ++d) {
+    children[domains_[d].parent.value()].push_back(DomainId(static_cast<std::uint32_t>(d)));
+  }
+  for (auto& c : children) {
+    std::sort(c.begin(), c.end(), [&](DomainId a, DomainId b) {
+      return domains_[a.value()].name < domains_[b.value()].name;
+    });
+  }
+  std::vector<DomainId> walk, stack = {kRootDomain};
+  std::vector<std::uint32_t> rank(domains_.size());
+  while (!stack.empty()) {
+    const DomainId d = stack.back();
+    stack.pop_back();
+    rank[d.value()] = static_cast<std::uint32_t>(walk.size());
+    walk.push_back(d);
+    const auto& c = children[d.value()];
+    stack.insert(stack.end(), c.rbegin(), c.rend());
+  }
+  by_level_.assign(std::size_t{kMaxTopologyDepth} + 2, {});
+  for (DomainId d : walk) by_level_[domains_[d.value()].level].push_back(d);
+
+  std::vector<NodeId> order(nodes_.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = NodeId(static_cast<std::uint32_t>(i));
+  std::sort(order.begin(), order.end(), [&](NodeId a, NodeId b) {
+    const Node &x = node(a), &y = node(b);
+    if (x.type != y.type) return types_[x.type.value()] < types_[y.type.value()];
+    if (x.domain != y.domain) return rank[x.domain.value()] < rank[y.domain.value()];
+    return x.name < y.name;
+  });
+
+  std::vector<DomainId> parent(domains_.size());
+  for (std::size_t d = 0; d < domains_.size(); ++d) parent[d] = domains_[d].parent;
+  pools_.clear();
+  pool_of_type_.assign(types_.size(), 0);
+  free_ = GpuCount(0);
+  for (std::size_t i = 0; i < order.size();) {
+    Pool pool;
+    pool.type = node(order[i]).type;
+    std::int32_t largest = 0;
+    std::vector<DomainId> domain_of_slot;
+    pool.range.assign(domains_.size(), {0, 0});
+    for (; i < order.size() && node(order[i]).type == pool.type; ++i) {
+      Node& n = nodes_[order[i].value()];
+      n.slot = static_cast<std::uint32_t>(pool.nodes.size());
+      largest = std::max(largest, n.gpus);
+      for (DomainId d = n.domain;; d = parent[d.value()]) {
+        auto& [begin, end] = pool.range[d.value()];
+        if (begin == end) begin = n.slot;
+        end = n.slot + 1;
+        if (d == kRootDomain) break;
+      }
+      pool.nodes.push_back(order[i]);
+      domain_of_slot.push_back(n.domain);
+    }
+    const auto levels = static_cast<std::size_t>(largest) + 1;
+    for (auto* index : {&pool.declared, &pool.general, &pool.lane}) {
+      index->Reset(levels, domain_of_slot, parent);
+    }
+    pool.sessions.Reset(pool.nodes.size());
+    const std::int64_t n = static_cast<std::int64_t>(pool.nodes.size());
+    const std::int64_t lane = (n * lane_permille_ + 500) / 1000;
+    pool_of_type_[pool.type.value()] = pools_.size();
+    pools_.push_back(std::move(pool));
+    Pool& p = pools_.back();
+    for (std::int64_t s = 0; s < n; ++s) {
+      Node& x = nodes_[p.nodes[static_cast<std::size_t>(s)].value()];
+      x.lane = s >= n - lane;
+      p.declared.Set(x.slot, static_cast<std::int16_t>(x.gpus));
+      free_ += Available(x);
+      Index(x);
+    }
+  }
+}
+
+}  // namespace tenure
+
+#endif  // TENURE_CLUSTER_H_

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a request goes when enough GPUs are free: the tightest fit inside a node; for gangs the
+// smallest topology domain that holds them, tightest first.
+//
+//   std::vector<NodeId> nodes;
+//   if (PlaceFree(cluster, shape, NoNodeScore{}, nodes)) { /* nodes has shape.nodes entries */ }
+//
+// Deterministic: ties are broken by topological order (domain, node name). Complexity: part of a
+// node O(GPUs per node), independent of the number of nodes; a gang of k nodes O(D + k) for D
+// domains at its level. Sources: best fit with free-count bitmaps; smallest enclosing domain as in
+// HPC tree topologies.
+#ifndef TENURE_PLACEMENT_H_
+#define TENURE_PLACEMENT_H_
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tenure/cluster.h"
+#include "tenure/contract.h"
+#include "tenure/types.h"
+
+namespace tenure {
+
+// All of a request that decides where it can go. Equal shapes have equal answers.
+struct Shape {
+  std::int32_t nodes = 1;
+  std::int32_t gpus = 1;  // per node
+  GpuTypeId type = kAnyGpuType;
+  TopologyRule rule = TopologyRule::kPreferred;
+  std::uint8_t level = kDeepestLevel;
+  WorkloadClass workload_class = WorkloadClass::kTraining;
+  bool lane = false;  // may use lane nodes
+  bool funded = true;
+
+  GpuCount total() const { return GpuCount(std::int64_t{nodes} * gpus); }
+  friend auto operator<=>(const Shape&, const Shape&) = default;
+
+  // True if whatever place holds `this` also holds `smaller`: if `smaller` found no place, neither
+  // does this shape.
+  bool Dominates(const Shape& smaller) const {
+    return type == smaller.type && gpus >= smaller.gpus && nodes >= smaller.nodes &&
+           (smaller.lane || !lane) && funded == smaller.funded &&
+           (workload_class == WorkloadClass::kDebug) ==
+               (smaller.workload_class == WorkloadClass::kDebug) &&
+           (smaller.nodes == 1 || smaller.rule == TopologyRule::kPreferred ||
+            (rule == smaller.rule && level == smaller.level));
+  }
+};
+
+// Stands for "no preference between nodes": placement answers from the indices alone.
+struct NoNodeScore {
+  static constexpr bool kNone = true;
+  std::int64_t operator()(const Node&) const { return 0; }
+};
+
+namespace internal {
+
+inline std::uint8_t EffectiveLevel(const Cluster& cluster, const Shape& shape) {
+  return std::min(shape.level, cluster.depth());
+}
+
+// Appends k slots of `domain` with >= gpus free: best node score first if there is a score, else
+// tightest first.
+template <class Score>
+void TakeNodes(const Cluster& cluster, const Pool& pool, const Shape& shape, DomainId domain,
+               std::int64_t k, const Score& score, std::vector<NodeId>& out) {
+  const auto [begin, end] = pool.range[domain.value()];
+  if constexpr (Score::kNone) {
+    pool.general.VisitTightest(shape.gpus, begin, end, [&](std::size_t slot) {
+      if (k-- <= 0) return false;
+      out.push_back(pool.nodes[slot]);
+      return k > 0;
+    });
+  } else {
+    std::vector<std::pair<std::int64_t, NodeId>> best;
+    pool.general.VisitTightest(shape.gpus, begin, end, [&](std::size_t slot) {
+      best.emplace_back(-score(cluster.node(pool.nodes[slot])), pool.nodes[slot]);
+      return true;
+    });
+    std::stable_sort(best.begin(), best.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (std::size_t i = 0; i < static_cast<std::size_t>(k); ++i) out.push_back(best[i].second);
+  }
+}
+
+// Places a gang inside one pool; nothing is appended when it does not fit.
+template <class Score>
+bool PlaceGang(const Cluster& cluster, const Pool& pool, const Shape& shape, const Score& score,
+               std::vector<NodeId>& out) {
+  const std::int64_t k = shape.nodes;
+  if (pool.general.CountAtLeast(kRootDomain, shape.gpus) < k) return false;
+  const std::uint8_t wanted = EffectiveLevel(cluster, shape);
+  const auto tightest_at = [&](std::uint8_t level, std::int64_t need) {
+    std::pair<std::int64_t, DomainId> best{-1, kRootDomain};
+    for (DomainId d : cluster.DomainsAt(level)) {
+      const std::int64_t n = pool.general.CountAtLeast(d, shape.gpus);
+      if (n >= need && (best.first < 0 || n < best.first)) best = {n, d};
+    }
+    return best;
+  };
+  for (int level = wanted; level >= 0; --level) {
+    const auto [count, domain] = tightest_at(static_cast<std::uint8_t>(level), k);
+    if (count >= 0 && level == wanted) {
+      TakeNodes(cluster, pool, shape, domain, k, score, out);
+      return true;
+    }
+    if (shape.rule == TopologyRule::kRequired) return false;
+    if (count < 0) continue;
+    // The gang spans several domains of the wanted level inside `domain`: as few as possible. The
+    // largest are taken whole until the rest fits into one, which is the tightest such.
+    std::vector<std::pair<std::int64_t, DomainId>> parts;
+    const auto [begin, end] = pool.range[domain.value()];
+    for (DomainId d : cluster.DomainsAt(wanted)) {
+      if (pool.range[d.value()].first < begin || pool.range[d.value()].second > end) continue;
+      const std::int64_t n = pool.general.CountAtLeast(d, shape.gpus);
+      if (n > 0) parts.emplace_back(n, d);
+    }
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::int64_t covered = 0;
+    for (const auto& part : parts) covered += part.first;
+    if (covered < count) {  // nodes attached above the wanted level: no finer choice
+      TakeNodes(cluster, pool, shape, domain, k, score, out);
+      return true;
+    }
+    std::int64_t left = k;
+    for (std::size_t i = 0; i < parts.size() && left > 0; ++i) {
+      std::size_t pick = i;
+      while (pick + 1 < parts.size() && parts[i].first >= left && parts[pick + 1].first >= left) {
+        ++pick;
+      }
+      const std::int64_t take = std::min(left, parts[pick].first);
+      TakeNodes(cluster, pool, shape, parts[pick].second, take, score, out);
+      left -= take;
+    }
+    return true;
+  }
+  return false;
+}
+
+// The best single node of a pool and how tight it is (free - asked), or -1.
+template <class Score>
+std::int64_t PlaceOne(const Cluster& cluster, const Pool& pool, const Shape& shape,
+                      const Score& score, NodeId avoid, NodeId& out) {
+  if (shape.workload_class == WorkloadClass::kInteractive && shape.funded) {
+    // Sessions live for days and are lost when stopped: packed on few nodes they leave whole nodes
+    // to everybody else.
+    std::int32_t best = 0;
+    for (std::int64_t s = pool.sessions.NextFrom(0); s >= 0;
+         s = pool.sessions.NextFrom(static_cast<std::size_t>(s) + 1)) {
+      const auto slot = static_cast<std::size_t>(s);
+      const Node& n = cluster.node(pool.nodes[slot]);
+      if (n.lane || pool.general.level(slot) < shape.gpus || pool.nodes[slot] == avoid) continue;
+      if (n.sessions > best) {
+        best = n.sessions;
+        out = pool.nodes[slot];
+      }
+    }
+    if (best > 0) return 0;
+  }
+  const auto search = [&](const FreeIndex& index) -> std::int64_t {
+    std::int64_t tight = -1;
+    if constexpr (Score::kNone) {
+      index.VisitTightest(shape.gpus, 0, pool.nodes.size(), [&](std::size_t slot) {
+        if (pool.nodes[slot] == avoid) return true;
+        out = pool.nodes[slot];
+        tight = index.level(slot) - shape.gpus;
+        return false;
+      });
+    } else {
+      std::int64_t best = 0;
+      index.VisitTightest(shape.gpus, 0, pool.nodes.size(), [&](std::size_t slot) {
+        if (pool.nodes[slot] == avoid) return true;
+        const std::int64_t s = score(cluster.node(pool.nodes[slot]));
+        if (tight < 0 || s > best) {
+          best = s;
+          out = pool.nodes[slot];
+          tight = index.level(slot) - shape.gpus;
+        }
+        return true;
+      });
+    }
+    return tight;
+  };
+  const bool lane_first = shape.lane && shape.workload_class == WorkloadClass::kDebug;
+  if (lane_first) {
+    if (const std::int64_t t = search(pool.lane); t >= 0) return t;
+  }
+  if (const std::int64_t t = search(pool.general); t >= 0) return t;
+  return shape.lane && !lane_first ? search(pool.lane) : -1;
+}
+
+}  // namespace internal
+
+inline constexpr NodeId kNoNode{0xffffffffu};
+
+// Appends the nodes for `shape` to `out` and returns true if free GPUs hold it now; else false and
+// `out` is unchanged. A request for any GPU type goes to the type where it fits tightest (gangs:
+// the first type that holds them), never over two types. `avoid`: a node not to be used by a
+// single-node request. Requires an up to date index (Cluster::Reindex).
+template <class Score>
+bool PlaceFree(const Cluster& cluster, const Shape& shape, const Score& score, NodeId avoid,
+               std::vector<NodeId>& out) {
+  if (cluster.free() < shape.total()) return false;
+  std::int64_t best = -1;
+  NodeId best_node = kNoNode;
+  for (const Pool& pool : cluster.pools()) {
+    if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
+    if (shape.nodes > 1) {
+      if (internal::PlaceGang(cluster, pool, shape, score, out)) return true;
+      continue;
+    }
+    NodeId node = kNoNode;
+    const std::int64_t tight = internal::PlaceOne(cluster, pool, shape, score, avoid, node);
+    if (tight >= 0 && (best < 0 || tight < best)) {
+      best = tight;
+      best_node = node;
+    }
+  }
+  if (best < 0) return false;
+  out.push_back(best_node);
+  return true;
+}
+
+// True if the declared cluster (drained and failed nodes counted, all of it empty) holds `shape`.
+inline bool EverFits(const Cluster& cluster, const Shape& shape) {
+  const std::uint8_t level = shape.nodes > 1 && shape.rule == TopologyRule::kRequired
+                                 ? internal::EffectiveLevel(cluster, shape)
+                                 : std::uint8_t{0};
+  for (const Pool& pool : cluster.pools()) {
+    if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
+    for (DomainId d : cluster.DomainsAt(level)) {
+      if (pool.declared.CountAtLeast(d, shape.gpus) >= shape.nodes) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace tenure
+
+#endif  // TENURE_PLACEMENT_H_
