@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a pass answers: start these, stop those, hold GPUs for the ones that wait for a stop.
+//
+//   const tenure::Decisions& d = scheduler.Decide(now).value();
+//   for (const tenure::Stop& s : d.stops) resource_manager.Signal(s.workload, s.grace);
+//   for (const tenure::Start& s : d.starts) resource_manager.Launch(s.workload, d.Nodes(s));
+//
+// Every list is in decision order, which is deterministic. Node lists live in one pool so that a
+// pass allocates nothing in steady state.
+#ifndef TENURE_DECISIONS_H_
+#define TENURE_DECISIONS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tenure/types.h"
+
+namespace tenure {
+
+// Why a run is stopped.
+enum class StopReason : std::uint8_t {
+  kPreempted = 0,  // for `beneficiary`
+  kDrain = 1,      // its node drains and its protection is over
+  kCancelled = 2,  // its owner cancelled it
+};
+
+// Why a workload waits. The order is the order of explanation: the first that applies.
+enum class WaitReason : std::uint8_t {
+  kNone = 0,           // not waiting
+  kNotConsidered = 1,  // no pass since it was submitted
+  kNeverFits = 2,      // larger than the declared cluster (drained and failed nodes counted)
+  kClosed = 3,         // its allocation is closed to new starts
+  kNoCapacity = 4,     // fits the cluster, but not what is free or may be stopped for it now
+  kWaitsForStop = 5,   // GPUs are held for it; victims are being stopped
+  kUnfundedWaits = 6,  // minimum 0: waits for GPUs nobody funded wants
+};
+
+// A slice of Decisions::node_pool.
+struct NodeList {
+  std::uint32_t begin = 0;
+  std::uint32_t size = 0;
+};
+
+struct Start {
+  WorkloadId workload;
+  RunNumber run;
+  NodeList nodes;
+  GpuCount gpus_per_node;
+};
+
+struct Stop {
+  WorkloadId workload;
+  RunNumber run;
+  StopReason reason = StopReason::kPreempted;
+  WorkloadId beneficiary;  // for kPreempted
+  Duration grace{0};       // time the run may use to save its work
+  GpuTime lost_work;       // estimate: work since the last checkpoint + restart overhead, x GPUs
+};
+
+// GPUs kept for `workload` until its victims are gone. Reported when the hold begins.
+struct Hold {
+  WorkloadId workload;
+  NodeList nodes;
+  GpuCount gpus_per_node;
+  TimePoint expires;
+};
+
+struct Decisions {
+  std::vector<Start> starts;
+  std::vector<Stop> stops;
+  std::vector<Hold> holds;
+  std::vector<NodeId> node_pool;
+  // Call Decide again at this time at the latest even if nothing is reported; kNever if time alone
+  // changes nothing.
+  TimePoint next_wakeup = kNever;
+
+  std::span<const NodeId> Nodes(NodeList list) const {
+    return std::span(node_pool).subspan(list.begin, list.size);
+  }
+  std::span<const NodeId> Nodes(const Start& s) const { return Nodes(s.nodes); }
+  std::span<const NodeId> Nodes(const Hold& h) const { return Nodes(h.nodes); }
+
+  void Clear() {
+    starts.clear();
+    stops.clear();
+    holds.clear();
+    node_pool.clear();
+    next_wakeup = kNever;
+  }
+};
+
+}  // namespace tenure
+
+#endif  // TENURE_DECISIONS_H_

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a policy decides, and the two that come with the library.
+//
+// A policy is a small class with four hooks; everything else (feasibility, contract, gangs, holds)
+// is the engine's and cannot be broken by a policy:
+//
+//   struct MyPolicy : tenure::PolicyDefaults {
+//     Duration RankKey(const AllocationView& a) const;                  // lower is served first
+//     bool MayPreempt(const PolicyContext&, const Requester&, const Victim&) const;
+//     std::int64_t VictimCost(const PolicyContext&, const Run&) const;  // lower is stopped first
+//     std::int64_t NodeScore(const Node&, const Shape&) const;          // if kUsesNodeScore
+//   };
+//
+// The engine asks MayPreempt only for funded requesters and victims that are unfunded or past their
+// protection. Hooks must be pure functions of their arguments; integers only.
+#ifndef TENURE_POLICY_H_
+#define TENURE_POLICY_H_
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+
+#include "tenure/budget_tree.h"
+#include "tenure/cluster.h"
+#include "tenure/contract.h"
+#include "tenure/fixed_math.h"
+#include "tenure/placement.h"
+#include "tenure/ranking.h"
+#include "tenure/types.h"
+#include "tenure/workload_table.h"
+
+namespace tenure {
+
+// What a rank key is made of.
+struct AllocationView {
+  AllocationId id;
+  GpuTime used;  // in the window, with the committed rest of running protections
+  MilliGpu entitlement;
+};
+
+struct PolicyContext {
+  const BudgetTree& tree;
+  const Ranking& ranking;
+  TimePoint now;
+};
+
+// A pending workload that wants GPUs.
+struct Requester {
+  AllocationId leaf;
+  WorkloadClass workload_class = WorkloadClass::kTraining;
+  GpuCount gpus;
+  GpuCount placed;  // funded GPUs its leaf has placed already
+  int tier = 1;
+};
+
+// A run that could be stopped for it.
+struct Victim {
+  const Run& run;
+  bool lane = false;     // on a lane node
+  GpuCount leaf_placed;  // funded GPUs of its leaf, less the victims already in the plan
+};
+
+struct PolicyDefaults {
+  // Number of tiers; requests of tier 1 are all served before those of tier 2.
+  static constexpr int kTiers = 1;
+  static constexpr bool kUsesNodeScore = false;
+  // Whether a failed attempt of a leaf also fails for every leaf served after it in the tier: true
+  // if a later leaf may never stop a run that an earlier one may not. Debug requests are always
+  // tried per leaf.
+  static constexpr bool kSharedFailures = false;
+
+  int Tier(const PolicyContext&, const Requester&) const { return 1; }
+  Duration RankKey(const AllocationView& a) const {
+    return internal::HoursOfShare(a.used, a.entitlement);
+  }
+  // Lost work in GPU-milliseconds; unfunded runs before all funded ones.
+  std::int64_t VictimCost(const PolicyContext& ctx, const Run& run) const {
+    const std::int64_t lost = run.gpus().value() * (run.LostIfStopped(ctx.now).count() / 1000);
+    return 1 + lost + (run.funded ? kFundedCost : 0);
+  }
+  std::int64_t NodeScore(const Node&, const Shape&) const { return 0; }
+
+  static constexpr std::int64_t kFundedCost = 10'000'000'000'000;
+};
+
+template <class P>
+concept SchedulingPolicy = requires(const P p, const PolicyContext& ctx, const Requester& r,
+                                    const Victim& v, const Run& run, const AllocationView& a,
+                                    const Node& node, const Shape& shape) {
+  { p.Tier(ctx, r) } -> std::same_as<int>;
+  { p.RankKey(a) } -> std::same_as<Duration>;
+  { p.MayPreempt(ctx, r, v) } -> std::same_as<bool>;
+  { p.VictimCost(ctx, run) } -> std::same_as<std::int64_t>;
+  { p.NodeScore(node, shape) } -> std::same_as<std::int64_t>;
+  { P::kTiers } -> std::convertible_to<int>;
+};
+
+// The published policy, as written: whoever has used less of its budget over the window, compared
+// level by level, may stop whoever has used more once the minimum is over. No guards.
+class Ai2Policy : public PolicyDefaults {
+ public:
+  static constexpr bool kSharedFailures = true;
+
+  bool MayPreempt(const PolicyContext& ctx, const Requester& r, const Victim& v) const {
+    return !v.run.funded || ctx.ranking.Gap(ctx.tree, r.leaf, v.run.leaf) > Duration(0);
+  }
+  // The most over-served allocation pays first; among its runs the least lost work.
+  std::int64_t VictimCost(const PolicyContext& ctx, const Run& run) const {
+    const std::int64_t lost =
+        1 + run.gpus().value() * (run.LostIfStopped(ctx.now).count() / 1'000'000'000);
+    if (!run.funded) return lost;
+    const auto top = std::chrono::hours(100'000);
+    const Duration key = std::min<Duration>(ctx.ranking.key(run.leaf), top);
+    return kFundedCost + (top - key).count() / 1'000 + lost;
+  }
+};
+
+struct BudgetOptions {
+  Duration big_gap = std::chrono::hours(24);
+  Duration quantum = std::chrono::minutes(30);
+  std::uint32_t backoff = 3;
+  Duration checkpoint_wait = std::chrono::minutes(15);
+  bool express = true;
+};
+
+// The default. Two tiers around the fluid entitlement F: a request that keeps its leaf within F is
+// served first and may stop any run whose leaf stays at or above its own F; beyond that only a key
+// gap of more than `big_gap` justifies a stop. A run keeps `quantum` x 2^min(stops, backoff) after
+// its protection, and is left alone when it is about to write a checkpoint.
+class BudgetPolicy : public PolicyDefaults {
+ public:
+  static constexpr int kTiers = 2;
+  static constexpr bool kSharedFailures = true;
+
+  explicit BudgetPolicy(const BudgetOptions& options = {}) : options_(options) {}
+  const BudgetOptions& options() const { return options_; }
+
+  int Tier(const PolicyContext& ctx, const Requester& r) const {
+    return ToMilli(r.placed + r.gpus) <= ctx.ranking.fluid(r.leaf) ? 1 : 2;
+  }
+
+  bool MayPreempt(const PolicyContext& ctx, const Requester& r, const Victim& v) const {
+    const Run& run = v.run;
+    if (!run.funded) return true;
+    const bool debug = r.workload_class == WorkloadClass::kDebug;
+    const bool session = run.workload_class == WorkloadClass::kInteractive;
+    if (session && run.idle) return true;
+    if (debug && v.lane && run.gpus() <= GpuCount(8)) return true;
+    if (run.leaf == r.leaf) {
+      return options_.express && debug && !session && run.workload_class != WorkloadClass::kDebug;
+    }
+    const Duration keep =
+        options_.quantum * (std::int64_t{1} << std::min(run.stops, options_.backoff));
+    if (ctx.now < run.protected_until + keep) return false;
+    const bool entitled =
+        r.tier == 1 && ToMilli(v.leaf_placed - run.gpus()) >= ctx.ranking.fluid(run.leaf);
+    if (!entitled && ctx.ranking.Gap(ctx.tree, r.leaf, run.leaf) <= options_.big_gap) return false;
+    return debug || session || !AboutToCheckpoint(run, ctx.now);
+  }
+
+ private:
+  bool AboutToCheckpoint(const Run& run, TimePoint now) const {
+    if (!run.resumable || run.checkpoint_interval <= Duration(0)) return false;
+    const Duration progress = now - run.progress_since;
+    if (progress <= Duration(0)) return false;
+    const Duration next =
+        run.checkpoint_interval - Duration(progress.count() % run.checkpoint_interval.count());
+    return next <= options_.checkpoint_wait;
+  }
+
+  BudgetOptions options_;
+};
+
+static_assert(SchedulingPolicy<Ai2Policy>);
+static_assert(SchedulingPolicy<BudgetPolicy>);
+
+}  // namespace tenure
+
+#endif  // TENURE_POLICY_H_

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which runs to stop for a request: the nodes first, then the cheapest set of victims that empties
+// them, nothing more.
+//
+//   VictimSearch search;
+//   Plan plan;
+//   if (search.Find(env, policy, requester, shape, kNoNode, plan)) {
+//     // stopping exactly plan.victims makes plan.nodes hold the request; removing any of them
+//     // from the set would not.
+//   }
+//
+// GPUs of runs that are being stopped already count as free unless somebody holds them. A victim
+// spanning several nodes is paid once, its cost spread over the nodes still needed. Complexity:
+// O(N * R) for N nodes with R runs each; a gang of k nodes O(N * R + k * c * R) for c candidate
+// nodes. Deterministic: ties by topological order and workload id.
+#ifndef TENURE_PREEMPTION_H_
+#define TENURE_PREEMPTION_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tenure/cluster.h"
+#include "tenure/ledger.h"
+#include "tenure/placement.h"
+#include "tenure/policy.h"
+#include "tenure/types.h"
+#include "tenure/workload_table.h"
+
+namespace tenure {
+
+// A place for a request and the runs that must leave it first (slots of the workload table).
+struct Plan {
+  std::vector<NodeId> nodes;
+  std::vector<RunSlot> victims;
+  void Clear() {
+    nodes.clear();
+    victims.clear();
+  }
+};
+
+class VictimSearch {
+ public:
+  struct Env {
+    const Cluster& cluster;
+    const WorkloadTable& table;
+    const Ledger& ledger;
+    const PolicyContext& policy;
+  };
+
+  // Forgets what was learnt about the nodes: to be called when a round of requests begins and
+  // whenever a key or a placement changed. If the policy shares failures
+  // (PolicyDefaults::kSharedFailures), the next request measures how many GPUs every node could
+  // yield, and later ones, which may stop no more than it, are judged by that before anything is
+  // searched.
+  void BeginRound() { surveyed_ = false; }
+
+  // False: no set of stoppable runs makes room; `plan` is empty then.
+  template <class Policy>
+  bool Find(const Env& env, const Policy& policy, const Requester& requester, const Shape& shape,
+            NodeId avoid, Plan& plan) {
+    plan.Clear();
+    chosen_.resize(std::max(chosen_.size(), env.table.slots()), 0);
+    taken_.resize(env.policy.tree.size());
+    const Query<Policy> q{env, policy, requester, shape};
+    bounded_ = Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug;
+    if (bounded_ && !surveyed_) Survey(q);
+    std::int64_t best = -1;
+    for (std::size_t p = 0; p < env.cluster.pools().size(); ++p) {
+      const Pool& pool = env.cluster.pools()[p];
+      if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
+      if (bounded_ && able_nodes_[p].AtLeast(shape.gpus, shape.lane) < shape.nodes) continue;
+      if (shape.nodes == 1) {
+        FindOne(q, pool, avoid, best, plan);
+      } else if (best < 0) {
+        FindGang(q, pool, best, plan);
+      }
+    }
+    return best >= 0;
+  }
+
+ private:
+  template <class Policy>
+  struct Query {
+    const Env& env;
+    const Policy& policy;
+    const Requester& requester;
+    const Shape& shape;
+
+    // The contract, before the policy is asked.
+    bool MayStop(const Run& run, bool lane, GpuCount taken) const {
+      if (run.state != WorkloadState::kRunning) return false;
+      if (run.funded && env.policy.now < run.protected_until) return false;
+      return policy.MayPreempt(env.policy, requester,
+                               Victim{run, lane, env.ledger.placed(run.leaf) - taken});
+    }
+  };
+  struct Candidate {
+    std::int64_t cost = 0;
+    WorkloadId id;
+    RunSlot slot = kNoSlot;
+    std::int32_t gpus = 0;  // on the node in question
+  };
+
+  GpuCount Taken(AllocationId leaf) const { return taken_[leaf.value()]; }
+  void Take(const Run& run) {
+    if (!run.funded) return;
+    taken_[run.leaf.value()] += run.gpus();
+    touched_.push_back(run.leaf);
+  }
+  void ResetTaken() {
+    for (AllocationId leaf : touched_) taken_[leaf.value()] = GpuCount(0);
+    touched_.clear();
+  }
+
+  // Nodes of a pool by the GPUs they could yield, lane nodes apart.
+  struct Yield {
+    std::vector<std::int32_t> general, lane;
+    std::int32_t AtLeast(std::int32_t gpus, bool with_lane) const {
+      std::int32_t n = 0;
+      for (std::size_t g = static_cast<std::size_t>(gpus); g < general.size(); ++g) {
+        n += general[g] + (with_lane ? lane[g] : 0);
+      }
+      return n;
+    }
+  };
+
+  // GPUs of `node` that are free or could become so for this request.
+  template <class Policy>
+  std::int32_t Potential(const Query<Policy>& q, const Node& node) const {
+    std::int32_t possible = node.soon();
+    for (const Occupant& o : node.runs) {
+      if (q.MayStop(q.env.table.run(o.run), node.lane, GpuCount(0))) possible += o.gpus;
+    }
+    return possible;
+  }
+
+  template <class Policy>
+  void Survey(const Query<Policy>& q) {
+    surveyed_ = true;
+    yield_.resize(q.env.cluster.size());
+    able_nodes_.resize(q.env.cluster.pools().size());
+    for (std::size_t p = 0; p < able_nodes_.size(); ++p) {
+      const Pool& pool = q.env.cluster.pools()[p];
+      Yield& y = able_nodes_[p];
+      y.general.assign(pool.general.levels(), 0);
+      y.lane.assign(pool.general.levels(), 0);
+      for (NodeId id : pool.nodes) {
+        const Node& node = q.env.cluster.node(id);
+        const std::int32_t gpus = node.health == NodeHealth::kUp ? Potential(q, node) : 0;
+        yield_[id.value()] = gpus;
+        ++(node.lane ? y.lane : y.general)[static_cast<std::size_t>(std::max(0, gpus))];
+      }
+    }
+  }
+
+  template <class Policy>
+  bool Usable(const Query<Policy>& q, NodeId id, const Node& node) const {
+    if (node.health != NodeHealth::kUp || (node.lane && !q.shape.lane)) return false;
+    return (bounded_ ? yield_[id.value()] : node.gpus) >= q.shape.gpus;
+  }
+
+  // The cheapest sufficient victims on one node given what is chosen already; appended to
+  // `picked_` (cleared first). `remaining`: nodes the gang still needs, this one included. Returns
+  // the marginal cost or -1.
+  template <class Policy>
+  std::int64_t Evaluate(const Query<Policy>& q, const Node& node, std::int32_t remaining) {
+    picked_.clear();
+    std::int32_t available = node.soon();
+    std::int32_t possible = available;
+    candidates_.clear();
+    for (const Occupant& o : node.runs) {
+      if (chosen_[o.run] == epoch_) {  // leaves already for another node of this gang
+        available += o.gpus;
+        possible += o.gpus;
+        continue;
+      }
+      const Run& run = q.env.table.run(o.run);
+      if (!q.MayStop(run, node.lane, Taken(run.leaf))) continue;
+      possible += o.gpus;
+      candidates_.push_back({0, run.id, o.run, o.gpus});
+    }
+    if (possible < q.shape.gpus) return -1;
+    if (available >= q.shape.gpus) return 0;
+    for (Candidate& c : candidates_) {
+      const Run& run = q.env.table.run(c.slot);
+      c.cost =
+          q.policy.VictimCost(q.env.policy, run) / std::max(1, std::min(run.node_count, remaining));
+    }
+    std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+      return a.cost != b.cost ? a.cost < b.cost : a.id < b.id;
+    });
+    const std::size_t mark = touched_.size();
+    std::int64_t cost = 0;
+    for (const Candidate& c : candidates_) {
+      if (available >= q.shape.gpus) break;
+      const Run& run = q.env.table.run(c.slot);
+      if (touched_.size() > mark && !q.MayStop(run, node.lane, Taken(run.leaf))) continue;
+      Take(run);
+      picked_.push_back(c);
+      available += c.gpus;
+      cost += c.cost;
+    }
+    // Undo what this node alone would take; the caller takes again what it keeps.
+    while (touched_.size() > mark) {
+      touched_.pop_back();
+    }
+    for (const Candidate& c : picked_) {
+      const Run& run = q.env.table.run(c.slot);
+      if (run.funded) taken_[run.leaf.value()] -= run.gpus();
+    }
+    if (available < q.shape.gpus) return -1;
+    // Dearest first: drop whatever the others make unnecessary.
+    for (std::size_t i = picked_.size(); i-- > 0;) {
+      if (available - picked_[i].gpus < q.shape.gpus) continue;
+      available -= picked_[i].gpus;
+      cost -= picked_[i].cost;
+      picked_.erase(picked_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return cost;
+  }
+
+  template <class Policy>
+  void FindOne(const Query<Policy>& q, const Pool& pool, NodeId avoid, std::int64_t& best,
+               Plan& plan) {
+    ++epoch_;  // nothing is chosen
+    const bool session = q.shape.workload_class == WorkloadClass::kInteractive;
+    for (NodeId id : pool.nodes) {
+      const Node& node = q.env.cluster.node(id);
+      if (!Usable(q, id, node) || id == avoid) continue;
+      std::int64_t cost = Evaluate(q, node, 1);
+      if (cost < 0) continue;
+      // A session goes where sessions are, even if that stops a little more (GPU-ms).
+      if (session) cost += kSessionAway * (8 - std::min(8, node.sessions));
+      if (best >= 0 && cost >= best) continue;
+      best = cost;
+      plan.nodes.assign(1, id);
+      plan.victims.clear();
+      for (const Candidate& c : picked_) plan.victims.push_back(c.slot);
+      if (best == 0) return;
+    }
+  }
+
+  template <class Policy>
+  void FindGang(const Query<Policy>& q, const Pool& pool, std::int64_t& best, Plan& plan) {
+    const std::size_t k = static_cast<std::size_t>(q.shape.nodes);
+    ++epoch_;
+    able_.clear();
+    for (NodeId id : pool.nodes) {
+      const Node& node = q.env.cluster.node(id);
+      if (!Usable(q, id, node)) continue;
+      const std::int64_t cost = Evaluate(q, node, q.shape.nodes);
+      if (cost >= 0) able_.push_back({cost, id});
+    }
+    if (able_.size() < k) return;
+    if (q.shape.rule == TopologyRule::kPreferred) {
+      Assemble(q, able_, k, best, plan);
+      return;
+    }
+    const std::uint8_t level = internal::EffectiveLevel(q.env.cluster, q.shape);
+    std::vector<std::pair<std::int64_t, NodeId>> inside;
+    for (DomainId d : q.env.cluster.DomainsAt(level)) {
+      const auto [begin, end] = pool.range[d.value()];
+      inside.clear();
+      for (const auto& a : able_) {
+        const std::uint32_t slot = q.env.cluster.node(a.second).slot;
+        if (slot >= begin && slot < end) inside.push_back(a);
+      }
+      if (inside.size() >= k) Assemble(q, inside, k, best, plan);
+    }
+  }
+
+  // Greedy: k times the node with the least marginal cost. Keeps the result if it beats `best`.
+  template <class Policy>
+  void Assemble(const Query<Policy>& q, std::vector<std::pair<std::int64_t, NodeId>>& able,
+                std::size_t k, std::int64_t& best, Plan& plan) {
+    ++epoch_;
+    std::stable_sort(able.begin(), able.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    used_.assign(able.size(), false);
+    std::vector<NodeId> nodes;
+    std::vector<RunSlot> victims;
+    std::int64_t total = 0;
+    bool complete = true;
+    for (std::size_t i = 0; i < k; ++i) {
+      const auto remaining = static_cast<std::int32_t>(k - i);
+      std::int64_t least = -1;
+      std::size_t pick = 0;
+      for (std::size_t c = 0; c < able.size(); ++c) {
+        if (used_[c]) continue;
+        // Without anything chosen yet the own cost is the marginal cost, and the list is sorted.
+        if (victims.empty() && least >= 0 && able[c].first > least) break;
+        const std::int64_t cost = Evaluate(q, q.env.cluster.node(able[c].second), remaining);
+        if (cost < 0 || (least >= 0 && cost >= least)) continue;
+        least = cost;
+        pick = c;
+        best_picked_ = picked_;
+        if (cost == 0) break;
+      }
+      if (least < 0) {
+        complete = false;
+        break;
+      }
+      used_[pick] = true;
+      nodes.push_back(able[pick].second);
+      total += least;
+      for (const Candidate& c : best_picked_) {
+        chosen_[c.slot] = epoch_;
+        victims.push_back(c.slot);
+        Take(q.env.table.run(c.slot));
+      }
+    }
+    ResetTaken();
+    if (!complete || (best >= 0 && total >= best)) return;
+    Trim(q, nodes, victims);
+    best = total;
+    plan.nodes = std::move(nodes);
+    plan.victims = std::move(victims);
+  }
+
+  // Drops victims that later choices made unnecessary, dearest first.
+  template <class Policy>
+  void Trim(const Query<Policy>& q, const std::vector<NodeId>& nodes,
+            std::vector<RunSlot>& victims) {
+    const auto cost = [&](RunSlot s) {
+      return q.policy.VictimCost(q.env.policy, q.env.table.run(s));
+    };
+    std::vector<RunSlot> order = victims;
+    std::sort(order.begin(), order.end(), [&](RunSlot a, RunSlot b) {
+      const std::int64_t x = cost(a), y = cost(b);
+      return x != y ? x > y : q.env.table.run(a).id > q.env.table.run(b).id;
+    });
+    for (RunSlot v : order) {
+      chosen_[v] = 0;
+      const bool needed = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+        const Node& node = q.env.cluster.node(id);
+        std::int32_t available = node.soon();
+        for (const Occupant& o : node.runs) {
+          if (chosen_[o.run] == epoch_) available += o.gpus;
+        }
+        return available < q.shape.gpus;
+      });
+      if (needed) {
+        chosen_[v] = epoch_;
+      } else {
+        victims.erase(std::find(victims.begin(), victims.end(), v));
+      }
+    }
+  }
+
+  static constexpr std::int64_t kSessionAway = 20'000'000;  // GPU-ms
+
+  bool surveyed_ = false, bounded_ = false;
+  std::vector<std::int32_t> yield_;  // by node, as of the survey
+  std::vector<Yield> able_nodes_;    // by pool
+
+  std::uint64_t epoch_ = 0;
+  std::vector<std::uint64_t> chosen_;  // by slot: == epoch_ when in the set being built
+  std::vector<GpuCount> taken_;        // by allocation: GPUs the set takes from it
+  std::vector<AllocationId> touched_;
+  std::vector<Candidate> candidates_, picked_, best_picked_;
+  std::vector<std::pair<std::int64_t, NodeId>> able_;
+  std::vector<bool> used_;
+};
+
+}  // namespace tenure
+
+#endif  // TENURE_PREEMPTION_H_

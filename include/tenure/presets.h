@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The named policies of the library and their parameters as text: one table serves the C API, the
+// Python package and the command line.
+//
+//   tenure::Preset preset = tenure::MakePreset("budget");
+//   absl::Status s = preset.Bind().Apply("budget", {{"big_gap", "12h"}});
+//
+// Durations are written with units ("90s", "30m", "24h", "1h30m"), switches as true or false.
+#ifndef TENURE_PRESETS_H_
+#define TENURE_PRESETS_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "tenure/policy.h"
+#include "tenure/scheduler.h"
+
+namespace tenure {
+
+using Parameters = std::map<std::string, std::string>;
+
+struct PolicyParameter {
+  std::string name, unit, help, default_value;
+};
+
+namespace internal {
+
+inline std::string Text(Duration d) { return absl::FormatDuration(absl::Microseconds(d.count())); }
+inline bool Parse(const std::string& text, Duration& out) {
+  absl::Duration d;
+  if (!absl::ParseDuration(text, &d)) return false;
+  out = Duration(absl::ToInt64Microseconds(d));
+  return true;
+}
+inline std::string Text(bool b) { return b ? "true" : "false"; }
+inline bool Parse(const std::string& text, bool& out) { return absl::SimpleAtob(text, &out); }
+template <class Int>
+requires std::is_integral_v<Int> std::string Text(Int n) { return absl::StrCat(n); }
+template <class Int>
+requires std::is_integral_v<Int>
+bool Parse(const std::string& text, Int& out) { return absl::SimpleAtoi(text, &out); }
+
+// A named parameter bound to a field of an options object.
+struct Binding {
+  PolicyParameter parameter;
+  std::function<bool(const std::string&)> set;
+};
+
+}  // namespace internal
+
+// The parameters of one options object, which must outlive this.
+class Bindings {
+ public:
+  template <class T>
+  void Add(std::string name, T& field, std::string unit, std::string help) {
+    list_.push_back({{std::move(name), std::move(unit), std::move(help), internal::Text(field)},
+                     [&field](const std::string& text) { return internal::Parse(text, field); }});
+  }
+  absl::Status Apply(const std::string& policy, const Parameters& parameters) const {
+    for (const auto& [key, value] : parameters) {
+      const internal::Binding* found = nullptr;
+      for (const internal::Binding& b : list_) {
+        if (b.parameter.name == key) found = &b;
+      }
+      if (found == nullptr) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "policy '", policy, "' has no parameter '", key, "'; it has ",
+            absl::StrJoin(list_, ", ", [](std::string* out, const internal::Binding& b) {
+              out->append(b.parameter.name);
+            })));
+      }
+      if (!found->set(value)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "parameter ", policy, ".", key, " = '", value, "' is not a ", found->parameter.unit));
+      }
+    }
+    return absl::OkStatus();
+  }
+  std::vector<PolicyParameter> Describe() const {
+    std::vector<PolicyParameter> out;
+    for (const internal::Binding& b : list_) out.push_back(b.parameter);
+    return out;
+  }
+
+ private:
+  std::vector<internal::Binding> list_;
+};
+
+// Options of the policies that the Scheduler runs.
+struct Preset {
+  SchedulerOptions scheduler;
+  BudgetOptions budget;
+  Duration cap = std::chrono::hours(8);
+  bool ai2 = false;
+
+  // Sets parameters by name. InvalidArgument names the policy, the parameter and the value.
+  absl::Status Set(const std::string& policy, const Parameters& parameters) {
+    if (absl::Status s = Bind().Apply(policy, parameters); !s.ok()) return s;
+    if (parameters.contains("cap")) {
+      for (WorkloadClass c :
+           {WorkloadClass::kInteractive, WorkloadClass::kTraining, WorkloadClass::kServing}) {
+        scheduler.contract.cap[static_cast<std::size_t>(c)] = cap;
+      }
+    }
+    budget.express = scheduler.express;
+    return absl::OkStatus();
+  }
+
+  Bindings Bind() {
+    Bindings b;
+    b.Add("lookback", scheduler.lookback, "duration", "sliding window over which use is counted");
+    b.Add("cap", cap, "duration", "longest minimum runtime of training, serving and sessions");
+    b.Add("lane_permille", scheduler.lane_permille, "number",
+          "part of the nodes kept for short and unfunded work, in thousandths");
+    b.Add("express", scheduler.express, "switch", "debug work is first in its leaf");
+    b.Add("retry", scheduler.retry, "duration", "blocked work is tried again at the latest then");
+    b.Add("grace", scheduler.grace, "duration", "time a stopped run may use to save its work");
+    b.Add("tick", scheduler.tick, "duration", "a hold outlives the grace of its victims by this");
+    b.Add("refuse_livelock", scheduler.contract.refuse_livelock, "switch",
+          "refuse a minimum that ends before the first checkpoint");
+    if (ai2) return b;
+    b.Add("level_by_level", scheduler.ranking.level_by_level, "switch",
+          "compare keys at the children of the lowest common ancestor");
+    b.Add("gain", scheduler.ranking.gain, "duration",
+          "key difference to the siblings' mean that doubles a weight; 0: no controller");
+    b.Add("limit", scheduler.ranking.limit, "number", "largest change of a weight, either way");
+    b.Add("nominal_permille", scheduler.ranking.nominal_permille, "number",
+          "part of its own claim that a leaf keeps whatever its siblings do, in thousandths");
+    b.Add("big_gap", budget.big_gap, "duration",
+          "key gap beyond which a run may be stopped outside the entitlements");
+    b.Add("quantum", budget.quantum, "duration", "a run is left alone this long after its minimum");
+    b.Add("backoff", budget.backoff, "number", "the quantum doubles at most this often");
+    b.Add("checkpoint_wait", budget.checkpoint_wait, "duration",
+          "a run that will write a checkpoint within this is left alone");
+    return b;
+  }
+};
+
+inline Preset MakePreset(const std::string& policy) {
+  Preset p;
+  if (policy == "ai2") {
+    p.ai2 = true;
+    p.scheduler.ranking.level_by_level = true;
+    p.scheduler.ranking.fluid = false;
+    p.scheduler.lane_permille = 0;
+    p.scheduler.express = false;
+  } else if (policy == "hier") {
+    p.scheduler.ranking.level_by_level = true;
+    p.scheduler.ranking.nominal_permille = 0;
+  }
+  return p;
+}
+
+inline bool IsPreset(const std::string& policy) {
+  return policy == "ai2" || policy == "budget" || policy == "hier";
+}
+
+}  // namespace tenure
+
+#endif  // TENURE_PRESETS_H_

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The state machine: events in, decisions out.
+//
+//   tenure::Scheduler<tenure::BudgetPolicy> s;
+//   auto h100 = s.InternGpuType("h100");
+//   s.AddNode("n1", tenure::GpuCount(8), h100, tenure::kRootDomain, t0).value();
+//   auto team = s.AddAllocation("vision", tenure::kRootAllocation, tenure::Weight{1.0},
+//   t0).value(); tenure::WorkloadSpec job; job.id = tenure::WorkloadId(7); job.allocation = team;
+//   job.minimum = std::chrono::hours(1);
+//   s.Submit(job, t0);
+//   const tenure::Decisions* d = s.Decide(t0).value();   // d->starts[0].workload == 7
+//   s.ReportStarted(job.id, d->starts[0].run, t0);
+//
+// The caller reports what happens and carries out what Decide answers: launch `starts` and report
+// them started, signal `stops` and report them stopped. GPUs of a stopped run are given away only
+// after ReportStopped. `now` of every call must not be earlier than that of any call before
+// (OutOfRange otherwise). A call that is refused changes nothing.
+//
+// No clock, no threads, no I/O, no randomness. Thread-compatible; a copy (`Clone`) is an
+// independent scheduler for what-if questions. Decisions are a function of the events alone:
+// independent of the insertion order of equal input, of hash order and of snapshot/restore.
+// Complexity of a pass: O(A log A + shapes x N x R) for A allocations, N nodes with R runs each and
+// the distinct shapes waiting; independent of the number of waiting requests that do not start.
+#ifndef TENURE_SCHEDULER_H_
+#define TENURE_SCHEDULER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenure/archive.h"
+#include "tenure/budget_tree.h"
+#include "tenure/cluster.h"
+#include "tenure/contract.h"
+#include "tenure/decisions.h"
+#include "tenure/ledger.h"
+#include "tenure/pending_queue.h"
+#include "tenure/placement.h"
+#include "tenure/policy.h"
+#include "tenure/preemption.h"
+#include "tenure/ranking.h"
+#include "tenure/types.h"
+#include "tenure/workload_table.h"
+
+namespace tenure {
+
+struct SchedulerOptions {
+  ContractRules contract;
+  RankingOptions ranking;
+  Duration lookback = kDefaultLookback;       // in (0, kMaxLookback]
+  Duration grace = std::chrono::seconds(10);  // given to a stopped run to save its work
+  Duration tick = std::chrono::seconds(5);    // a hold outlives the grace of its victims by this
+  Duration retry = std::chrono::seconds(60);  // funded work waits: look again at the latest then
+  // Part of the nodes (thousandths of each pool, rounded) that takes only short and unfunded work.
+  std::int64_t lane_permille = 30;
+  Duration lane_minimum = std::chrono::minutes(15);
+  GpuCount lane_gpus{8};
+  bool express = true;                          // debug work is first in its leaf
+  Duration idle_after = std::chrono::hours(1);  // an idle session is protected no longer than this
+
+  template <class Archive>
+  void Serialize(Archive& ar) {
+    for (Duration& d : contract.cap) ar(d);
+    ar(contract.debug_gpus, contract.refuse_livelock, ranking.level_by_level, ranking.fluid,
+       ranking.gain, ranking.limit, ranking.nominal_permille, lookback, grace, tick, retry,
+       lane_permille, lane_minimum, lane_gpus, express, idle_after);
+  }
+};
+
+// What became of a workload whose run was stopped or lost.
+enum class LossOutcome : std::uint8_t {
+  kRequeued = 0,            // resumable: waits again, with its first queue time
+  kFailedByPreemption = 1,  // not resumable: it is over
+  kCancelled = 2,           // its owner had cancelled it
+};
+
+// A run as the resource manager sees it.
+struct RunRef {
+  WorkloadId workload;
+  RunNumber run;
+};
+
+struct ReconcileReport {
+  std::vector<RunRef> ended;    // running here, not in the list: closed at the last sign of life
+  std::vector<RunRef> unknown;  // in the list, not running here: the caller must decide
+};
+
+// A workload's standing with the numbers that decide about it. Times and keys as of the last pass.
+struct Explanation {
+  WorkloadId workload;
+  WorkloadState state = WorkloadState::kFree;
+  WaitReason reason = WaitReason::kNone;
+  AllocationId allocation;
+  MilliGpu entitlement;            // of its leaf
+  MilliGpu fluid;                  // F: what the leaf is due right now
+  GpuCount placed, queued;         // funded GPUs of its leaf
+  GpuTime used;                    // in the window, with committed minimums
+  Duration key{0};                 // used / entitlement: lower is served first
+  std::int32_t tier = 0;           // 1: within F
+  std::size_t leaves_ahead = 0;    // leaves with waiting funded work that rank before its leaf
+  std::size_t requests_ahead = 0;  // requests of its own leaf before it
+  TimePoint protected_until{};     // of the current run
+  TimePoint next_protection_end = kNever;  // earliest end of any protection in the cluster
+  std::uint32_t stops = 0;                 // how often it was preempted
+};
+
+// An allocation's standing as of `Standing`'s `now`.
+struct AllocationStanding {
+  AllocationId allocation;
+  MilliGpu entitlement, natural, fluid;
+  GpuTime used_in_window;   // charged
+  GpuTime committed_ahead;  // rest of running protections
+  GpuTime unfunded_in_window;
+  Duration key{0};
+  GpuCount placed, queued, unfunded;
+};
+
+template <class Policy>
+class Scheduler {
+ public:
+  explicit Scheduler(SchedulerOptions options = {}, Policy policy = Policy())
+      : options_(std::move(options)),
+        policy_(std::move(policy)),
+        ledger_(options_.lookback),
+        ranking_(options_.ranking) {
+    cluster_.SetLane(options_.lane_permille);
+    ledger_.Open(tree_);
+  }
+
+  // InvalidArgument if an option is out of range; construct only with options that pass.
+  static absl::Status CheckOptions(const SchedulerOptions& options);
+
+  // --- Budgets ---------------------------------------------------------------------------------
+  absl::StatusOr<AllocationId> AddAllocation(std::string name, AllocationId parent, Weight weight,
+                                             TimePoint now);
+  // From `effective` on; in the past means now. History is not rescaled.
+  absl::Status SetWeight(AllocationId id, Weight weight, TimePoint effective, std::string author,
+                         std::string reason, TimePoint now);
+  // No new starts below `id`; running work goes on and stays charged.
+  absl::Status CloseAllocation(AllocationId id, TimePoint now);
+  const BudgetTree& tree() const { return tree_; }
+
+  // --- Nodes -----------------------------------------------------------------------------------
+  GpuTypeId InternGpuType(const std::string& name) { return cluster_.InternGpuType(name); }
+  absl::StatusOr<DomainId> AddDomain(std::string name, DomainId parent) {
+    return cluster_.AddDomain(std::move(name), parent);
+  }
+  absl::StatusOr<NodeId> AddNode(std::string name, GpuCount gpus, GpuTypeId type, DomainId domain,
+                                 TimePoint now);
+  // kDown ends every run on the node at `since` (<= now): charged until then, requeued if
+  // resumable. InvalidArgument (`since` in the future), NotFound.
+  absl::Status SetNode(NodeId id, NodeHealth health, TimePoint now) {
+    return SetNode(id, health, now, now);
+  }
+  absl::Status SetNode(NodeId id, NodeHealth health, TimePoint since, TimePoint now);
+  const Cluster& cluster() const { return cluster_; }
+  // True once a draining node is empty.
+  bool Drained(NodeId id) const {
+    return cluster_.contains(id) && cluster_.node(id).health == NodeHealth::kDraining &&
+           cluster_.node(id).runs.empty();
+  }
+
+  // --- Workloads -------------------------------------------------------------------------------
+  // InvalidArgument (ContractRules::Check), AlreadyExists, NotFound (allocation),
+  // FailedPrecondition (allocation is closed or not a leaf).
+  absl::Status Submit(const WorkloadSpec& spec, TimePoint now);
+  // Waiting work is removed; a run is stopped in the next pass. NotFound.
+  absl::Status Cancel(WorkloadId id, TimePoint now);
+
+  // Reports about a run name it by (workload, run number). NotFound: no such workload;
+  // FailedPrecondition: that run is not in a state where this can happen (an old run, a duplicate);
+  // InvalidArgument: a time after `now` or before the start of the run.
+  absl::Status ReportStarted(WorkloadId id, RunNumber run, TimePoint now) {
+    return ReportStarted(id, run, now, now);
+  }
+  absl::Status ReportStarted(WorkloadId id, RunNumber run, TimePoint started, TimePoint now);
+  // The launch was refused; not charged. The node is avoided for one tick.
+  absl::Status ReportStartFailed(WorkloadId id, RunNumber run, TimePoint now);
+  absl::Status ReportEnded(WorkloadId id, RunNumber run, TimePoint now) {
+    return ReportEnded(id, run, now, now);
+  }
+  absl::Status ReportEnded(WorkloadId id, RunNumber run, TimePoint ended, TimePoint now);
+  absl::StatusOr<LossOutcome> ReportStopped(WorkloadId id, RunNumber run, TimePoint now) {
+    return ReportStopped(id, run, now, now);
+  }
+  absl::StatusOr<LossOutcome> ReportStopped(WorkloadId id, RunNumber run, TimePoint stopped,
+                                            TimePoint now);
+  // The stop did not work, the run goes on. Holds that counted on it are released.
+  absl::Status ReportStopFailed(WorkloadId id, RunNumber run, TimePoint now);
+  // Work done before `at` is saved.
+  absl::Status ReportCheckpoint(WorkloadId id, RunNumber run, TimePoint at, TimePoint now);
+  // An interactive session does (not) use its GPUs. Idle ones lose their protection.
+  absl::Status ReportIdle(WorkloadId id, bool idle, TimePoint now);
+  // The full list of running work: closes lost ends, names what is unknown.
+  absl::StatusOr<ReconcileReport> Reconcile(std::span<const RunRef> running, TimePoint now);
+
+  // --- Answers ---------------------------------------------------------------------------------
+  // One pass. The result is valid until the next call of Decide on this object.
+  absl::StatusOr<const Decisions*> Decide(TimePoint now);
+  // True if something was reported since the last pass that may change the answer.
+  bool dirty() const { return dirty_; }
+
+  absl::StatusOr<Explanation> Explain(WorkloadId id) const;
+  absl::StatusOr<AllocationStanding> Standing(AllocationId id, TimePoint now) const;
+  std::size_t workloads() const { return table_.size(); }
+  const WorkloadTable& table() const { return table_; }
+  const SchedulerOptions& options() const { return options_; }
+  const Policy& policy() const { return policy_; }
+
+  Scheduler Clone() const { return *this; }
+  // The whole state as bytes; Restore needs a scheduler made with the same options and policy.
+  std::string Snapshot() const { return internal::Pack(const_cast<Scheduler&>(*this)); }
+  // InvalidArgument (damaged), FailedPrecondition (other options); unchanged on error.
+  absl::Status Restore(const std::string& snapshot);
+  std::uint64_t Digest() const {
+    const std::string bytes = Snapshot();
+    return internal::HashBytes(bytes.data(), bytes.size());
+  }
+
+  template <class Archive>
+  void Serialize(Archive& ar) {
+    ar(options_, tree_, cluster_, ledger_, table_, holds_, cancels_, parked_, inferred_, now_,
+       last_pass_, dirty_, started_);
+  }
+
+ private:
+  // A run closed without an end record, kept while a late record may still correct the charge.
+  struct Inferred {
+    WorkloadId workload;
+    RunNumber run;
+    AllocationId leaf;
+    GpuCount gpus;
+    bool funded = false;
+    TimePoint start{}, end{};
+    template <class Archive>
+    void Serialize(Archive& ar) {
+      ar(workload, run, leaf, gpus, funded, start, end);
+    }
+  };
+  struct Protection {
+    TimePoint until;
+    RunSlot slot;
+    WorkloadId id;
+    // Heap order: earliest first.
+    friend bool operator<(const Protection& a, const Protection& b) {
+      return a.until != b.until ? a.until > b.until : a.id > b.id;
+    }
+  };
+  struct Failure {
+    AllocationId leaf;
+    bool everywhere;
+    Shape shape;
+  };
+
+  // Events (scheduler_events.h).
+  absl::Status CheckTime(TimePoint now) const;
+  absl::Status CheckEventTime(const char* what, TimePoint at, TimePoint now) const;
+  absl::StatusOr<RunSlot> FindRun(WorkloadId id, RunNumber run) const;
+  absl::Status WrongState(RunSlot slot, RunNumber run, const char* what) const;
+  void Advance(TimePoint now) { now_ = now, started_ = true; }
+  bool Funded(const WorkloadSpec& spec) const;
+  ShapeId Intern(const Shape& shape);
+  Shape ShapeOf(const Run& run, const WorkloadSpec& spec) const;
+  QueueKey KeyOf(RunSlot slot) const;
+  void Admit(RunSlot slot);
+  void Enqueue(RunSlot slot, bool count_demand);
+  void Dequeue(RunSlot slot);
+  void Reconsider();
+  void Forget(RunSlot slot) { table_.Remove(slot); }
+  void Commit(RunSlot slot, TimePoint until);
+  void Uncommit(RunSlot slot);
+  void EndCharge(RunSlot slot, TimePoint at);
+  void LeaveNodes(RunSlot slot);
+  void LeaveStopping(RunSlot slot);
+  LossOutcome Lose(RunSlot slot, TimePoint at, bool preempted);
+  void ReleaseHold(RunSlot slot);
+  void RemoveFromList(std::vector<RunSlot>& list, RunSlot slot) {
+    list.erase(std::remove(list.begin(), list.end(), slot), list.end());
+  }
+  bool AnythingWaits() const { return waiting_funded_ > 0 || !unfunded_.empty(); }
+
+  // The pass (scheduler_pass.h).
+  PolicyContext Context() const { return {tree_, ranking_, now_}; }
+  auto KeyFn() const {
+    return [this](AllocationId id, GpuTime used, MilliGpu entitlement) {
+      return policy_.RankKey(AllocationView{id, used, entitlement});
+    };
+  }
+  void ExpireProtections();
+  void StopCancelled();
+  void StopOnDrainingNodes();
+  void ExpireHolds();
+  void StartReadyHolds();
+  void ServeTier(int tier);
+  bool ServeLeaf(AllocationId leaf, int tier);
+  bool TryPlace(RunSlot slot, const Requester& requester);
+  bool KnownToFail(AllocationId leaf, const Shape& shape) const;
+  void FillUnfunded();
+  bool PlaceOnFree(RunSlot slot, const Shape& shape);
+  void StartOn(RunSlot slot, const std::vector<NodeId>& nodes);
+  void HoldFor(RunSlot slot, const Plan& plan);
+  void StopRun(RunSlot slot, StopReason reason, WorkloadId beneficiary);
+  NodeList Record(const Workload& w);
+  TimePoint NextWakeup();
+
+  SchedulerOptions options_;
+  Policy policy_;
+  BudgetTree tree_;
+  Cluster cluster_;
+  Ledger ledger_;
+  Ranking ranking_;
+  WorkloadTable table_;
+  std::vector<RunSlot> holds_;    // in order of creation
+  std::vector<RunSlot> cancels_;  // runs to be stopped for their owner
+  std::vector<RunSlot> parked_;   // cannot be placed whatever is free
+  std::vector<Inferred> inferred_;
+  TimePoint now_{};
+  TimePoint last_pass_{Duration::min()};
+  bool dirty_ = false;
+  bool started_ = false;  // some call has set now_
+
+  // Derived from the above; rebuilt by Restore.
+  std::vector<PendingQueue> queues_;  // funded, by leaf
+  PendingQueue unfunded_;
+  std::size_t waiting_funded_ = 0;
+  std::vector<Shape> shapes_;
+  absl::btree_map<Shape, ShapeId> shape_ids_;
+  std::vector<Protection> protections_;  // heap; entries may be stale
+  std::size_t draining_ = 0;             // nodes
+
+  // Of the current pass.
+  std::uint64_t round_ = 0;
+  std::vector<Failure> failures_;
+  std::vector<AllocationId> active_;
+  std::vector<NodeId> scratch_nodes_;
+  Plan plan_;
+  VictimSearch search_;
+  Decisions decisions_;
+};
+
+}  // namespace tenure
+
+#include "tenure/scheduler_events.h"  // IWYU pragma: export
+#include "tenure/scheduler_pass.h"    // IWYU pragma: export
+
+#endif  // TENURE_SCHEDULER_H_

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One pass of the Scheduler. Included by scheduler.h; not for direct use.
+//
+//   1. what time alone changes: budget edits, ends of protection, holds that are ready or too old
+//   2. stops asked for by owners and by draining nodes
+//   3. standings for this instant
+//   4. tier by tier, always the leaf that ranks first, its first request that is not known to fail:
+//      on free GPUs, else by stopping victims (hold), else its shape is set aside for this round;
+//      every placement is charged at once, so that the next choice sees it
+//   5. unfunded work fills what is free, largest first
+#ifndef TENURE_SCHEDULER_PASS_H_
+#define TENURE_SCHEDULER_PASS_H_
+
+#include "tenure/scheduler.h"
+
+namespace tenure {
+
+namespace internal {
+
+template <class Policy>
+struct PolicyScore {
+  static constexpr bool kNone = false;
+  const Policy& policy;
+  const Shape& shape;
+  std::int64_t operator()(const Node& n) const { return policy.NodeScore(n, shape); }
+};
+
+}  // namespace internal
+
+template <class Policy>
+absl::StatusOr<const Decisions*> Scheduler<Policy>::Decide(TimePoint now) {
+  if (absl::Status s = CheckTime(now); !s.ok()) return s;
+  Advance(now);
+  last_pass_ = now;
+  decisions_.Clear();
+  cluster_.Reindex();
+  if (tree_.ApplyEdits(now)) {
+    ranking_.Invalidate();
+    Reconsider();
+  }
+  dirty_ = false;
+  ExpireProtections();
+  StopCancelled();
+  if (draining_ > 0) StopOnDrainingNodes();
+  if (!holds_.empty()) {
+    StartReadyHolds();
+    ExpireHolds();
+  }
+  if (waiting_funded_ > 0) {
+    ranking_.Refresh(tree_, ledger_, cluster_.healthy(), now_, KeyFn());
+    for (int tier = 1; tier <= Policy::kTiers; ++tier) ServeTier(tier);
+  }
+  FillUnfunded();
+  decisions_.next_wakeup = NextWakeup();
+  return &decisions_;
+}
+
+template <class Policy>
+void Scheduler<Policy>::ExpireProtections() {
+  while (!protections_.empty() && protections_.front().until <= now_) {
+    const Protection p = protections_.front();
+    std::pop_heap(protections_.begin(), protections_.end());
+    protections_.pop_back();
+    if (table_.run(p.slot).id == p.id && table_.workload(p.slot).ahead &&
+        table_.run(p.slot).protected_until == p.until) {
+      Uncommit(p.slot);
+    }
+  }
+}
+
+template <class Policy>
+void Scheduler<Policy>::StopCancelled() {
+  std::vector<RunSlot> cancels = std::move(cancels_);
+  cancels_.clear();
+  for (RunSlot slot : cancels) {
+    if (table_.run(slot).state == WorkloadState::kRunning) {
+      StopRun(slot, StopReason::kCancelled, WorkloadId(0));
+    } else {
+      cancels_.push_back(slot);  // its start is not confirmed yet
+    }
+  }
+}
+
+template <class Policy>
+void Scheduler<Policy>::StopOnDrainingNodes() {
+  for (const Pool& pool : cluster_.pools()) {
+    for (NodeId id : pool.nodes) {
+      if (cluster_.node(id).health != NodeHealth::kDraining) continue;
+      const auto runs = cluster_.node(id).runs;
+      for (const Occupant& o : runs) {
+        const Run& run = table_.run(o.run);
+        if (run.state != WorkloadState::kRunning) continue;
+        if (run.funded && now_ < run.protected_until) continue;
+        StopRun(o.run, StopReason::kDrain, WorkloadId(0));
+      }
+    }
+  }
+}
+
+// --- Holds ---------------------------------------------------------------------------------------
+
+template <class Policy>
+void Scheduler<Policy>::StartReadyHolds() {
+  const std::vector<RunSlot> holds = holds_;
+  for (RunSlot slot : holds) {
+    const Run& run = table_.run(slot);
+    const Workload& w = table_.workload(slot);
+    const bool ready = std::all_of(w.nodes.begin(), w.nodes.end(), [&](NodeId id) {
+      const Node& n = cluster_.node(id);
+      std::int32_t left = n.gpus - n.occupied;
+      for (const Occupant& h : n.holds) {
+        if (h.run == slot) break;
+        left -= h.gpus;  // earlier holds come first
+      }
+      return left >= run.gpus_per_node;
+    });
+    if (!ready) continue;
+    scratch_nodes_.assign(w.nodes.begin(), w.nodes.end());
+    ReleaseHold(slot);
+    StartOn(slot, scratch_nodes_);
+  }
+}
+
+template <class Policy>
+void Scheduler<Policy>::ExpireHolds() {
+  const std::vector<RunSlot> holds = holds_;
+  for (RunSlot slot : holds) {
+    if (table_.workload(slot).deadline <= now_) ReleaseHold(slot);
+  }
+}
+
+// Back into the queue; what was claimed is free for others.
+template <class Policy>
+void Scheduler<Policy>::ReleaseHold(RunSlot slot) {
+  const Run& run = table_.run(slot);
+  Workload& w = table_.workload(slot);
+  for (NodeId n : w.nodes) cluster_.Unclaim(n, slot, run.gpus_per_node);
+  w.nodes.clear();
+  RemoveFromList(holds_, slot);
+  Uncommit(slot);
+  ledger_.AddPlaced(tree_, run.leaf, -run.gpus());
+  Enqueue(slot, true);
+}
+
+template <class Policy>
+void Scheduler<Policy>::HoldFor(RunSlot slot, const Plan& plan) {
+  Dequeue(slot);
+  Run& run = table_.run(slot);
+  Workload& w = table_.workload(slot);
+  run.state = WorkloadState::kHeld;
+  w.nodes.assign(plan.nodes.begin(), plan.nodes.end());
+  w.deadline = now_ + options_.grace + options_.tick;
+  for (NodeId n : plan.nodes) cluster_.Claim(n, slot, run.gpus_per_node);
+  holds_.push_back(slot);
+  ledger_.AddPlaced(tree_, run.leaf, run.gpus());
+  Commit(slot, now_ + options_.contract.Protection(w.spec));
+  decisions_.holds.push_back({run.id, Record(w), GpuCount(run.gpus_per_node), w.deadline});
+}
+
+// --- Starting and stopping -----------------------------------------------------------------------
+
+template <class Policy>
+NodeList Scheduler<Policy>::Record(const Workload& w) {
+  NodeList list{static_cast<std::uint32_t>(decisions_.node_pool.size()),
+                static_cast<std::uint32_t>(w.nodes.size())};
+  decisions_.node_pool.insert(decisions_.node_pool.end(), w.nodes.begin(), w.nodes.end());
+  return list;
+}
+
+template <class Policy>
+void Scheduler<Policy>::StartOn(RunSlot slot, const std::vector<NodeId>& nodes) {
+  Dequeue(slot);
+  Run& run = table_.run(slot);
+  Workload& w = table_.workload(slot);
+  run.state = WorkloadState::kStarting;
+  run.start = now_;
+  run.progress_since = now_;
+  w.run = RunNumber(w.run.value() + 1);
+  w.nodes.assign(nodes.begin(), nodes.end());
+  const bool session = run.funded && run.workload_class == WorkloadClass::kInteractive;
+  for (NodeId n : nodes) cluster_.Occupy(n, slot, run.gpus_per_node, session);
+  if (run.funded) {
+    ledger_.AddPlaced(tree_, run.leaf, run.gpus());
+    Commit(slot, now_ + options_.contract.Protection(w.spec));
+  }
+  decisions_.starts.push_back({run.id, w.run, Record(w), GpuCount(run.gpus_per_node)});
+}
+
+template <class Policy>
+void Scheduler<Policy>::StopRun(RunSlot slot, StopReason reason, WorkloadId beneficiary) {
+  Run& run = table_.run(slot);
+  Workload& w = table_.workload(slot);
+  Stop stop;
+  stop.workload = run.id;
+  stop.run = w.run;
+  stop.reason = reason;
+  stop.beneficiary = beneficiary;
+  stop.grace = options_.grace;
+  stop.lost_work = run.gpus() * run.LostIfStopped(now_);
+  decisions_.stops.push_back(stop);
+  w.stop_reason = reason;
+  Uncommit(slot);
+  run.state = WorkloadState::kStopping;
+  for (NodeId n : w.nodes) cluster_.MarkStopping(n, run.gpus_per_node);
+  if (run.funded) {
+    ledger_.AddPlaced(tree_, run.leaf, -run.gpus());
+    ledger_.AddQueued(tree_, run.leaf, run.gpus());
+  }
+}
+
+// --- Serving -------------------------------------------------------------------------------------
+
+template <class Policy>
+bool Scheduler<Policy>::KnownToFail(AllocationId leaf, const Shape& shape) const {
+  return std::any_of(failures_.begin(), failures_.end(), [&](const Failure& f) {
+    return (f.everywhere || f.leaf == leaf) && shape.Dominates(f.shape);
+  });
+}
+
+template <class Policy>
+void Scheduler<Policy>::ServeTier(int tier) {
+  ++round_;
+  failures_.clear();
+  search_.BeginRound();
+  active_.clear();
+  for (AllocationId leaf : tree_.leaves()) {
+    if (!queues_[leaf.value()].empty()) active_.push_back(leaf);
+  }
+  const auto before = [&](AllocationId a, AllocationId b) { return ranking_.Before(tree_, a, b); };
+  if (ranking_.options().level_by_level) {
+    // A start moves the keys of all ancestors, so every choice looks at all leaves.
+    while (!active_.empty()) {
+      const auto first = std::min_element(active_.begin(), active_.end(), before);
+      if (!ServeLeaf(*first, tier)) active_.erase(first);
+    }
+    return;
+  }
+  const auto after = [&](AllocationId a, AllocationId b) { return before(b, a); };
+  std::make_heap(active_.begin(), active_.end(), after);
+  while (!active_.empty()) {
+    std::pop_heap(active_.begin(), active_.end(), after);
+    if (ServeLeaf(active_.back(), tier)) {
+      std::push_heap(active_.begin(), active_.end(), after);  // with its new key
+    } else {
+      active_.pop_back();
+    }
+  }
+}
+
+// Tries requests of `leaf` until one is placed (true) or none is left for this tier (false).
+template <class Policy>
+bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
+  PendingQueue& queue = queues_[leaf.value()];
+  Requester requester;
+  requester.leaf = leaf;
+  requester.tier = tier;
+  while (PendingQueue::Bucket* bucket = queue.Next(round_)) {
+    const Shape& shape = shapes_[bucket->shape];
+    requester.workload_class = shape.workload_class;
+    requester.gpus = shape.total();
+    requester.placed = ledger_.placed(leaf);
+    if ((tier < Policy::kTiers && policy_.Tier(Context(), requester) != tier) ||
+        KnownToFail(leaf, shape)) {
+      bucket->skipped = round_;
+      continue;
+    }
+    if (TryPlace(bucket->waiting.begin()->slot, requester)) {
+      ranking_.Recharge(tree_, ledger_, leaf, now_, KeyFn());
+      search_.BeginRound();  // keys and floors have moved
+      return true;
+    }
+    bucket->skipped = round_;
+  }
+  return false;
+}
+
+template <class Policy>
+bool Scheduler<Policy>::PlaceOnFree(RunSlot slot, const Shape& shape) {
+  const Workload& w = table_.workload(slot);
+  const NodeId avoid = w.avoid_until > now_ ? w.avoid : kNoNode;
+  scratch_nodes_.clear();
+  if constexpr (Policy::kUsesNodeScore) {
+    const internal::PolicyScore<Policy> score{policy_, shape};
+    if (!PlaceFree(cluster_, shape, score, avoid, scratch_nodes_)) return false;
+  } else {
+    if (!PlaceFree(cluster_, shape, NoNodeScore{}, avoid, scratch_nodes_)) return false;
+  }
+  StartOn(slot, scratch_nodes_);
+  return true;
+}
+
+template <class Policy>
+bool Scheduler<Policy>::TryPlace(RunSlot slot, const Requester& requester) {
+  const Shape shape = shapes_[table_.workload(slot).shape];
+  if (PlaceOnFree(slot, shape)) return true;
+  const PolicyContext context = Context();
+  const VictimSearch::Env env{cluster_, table_, ledger_, context};
+  const Workload& w = table_.workload(slot);
+  const NodeId avoid = w.avoid_until > now_ ? w.avoid : kNoNode;
+  if (search_.Find(env, policy_, requester, shape, avoid, plan_)) {
+    HoldFor(slot, plan_);
+    for (RunSlot v : plan_.victims) {
+      StopRun(v, StopReason::kPreempted, table_.run(slot).id);
+    }
+    return true;
+  }
+  // One workload that must avoid a node says nothing about the others.
+  if (avoid == kNoNode) {
+    const bool everywhere =
+        Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug;
+    failures_.push_back({requester.leaf, everywhere, shape});
+  }
+  return false;
+}
+
+template <class Policy>
+void Scheduler<Policy>::FillUnfunded() {
+  if (unfunded_.empty() || cluster_.free() == GpuCount(0)) return;
+  ++round_;
+  failures_.clear();
+  while (cluster_.free() > GpuCount(0)) {
+    // The largest shape first; equal sizes in queue order.
+    PendingQueue::Bucket* best = nullptr;
+    for (PendingQueue::Bucket& b : unfunded_.buckets()) {
+      if (b.skipped == round_) continue;
+      const GpuCount size = shapes_[b.shape].total();
+      if (size > cluster_.free() || KnownToFail(kRootAllocation, shapes_[b.shape])) {
+        b.skipped = round_;
+        continue;
+      }
+      if (best == nullptr || size > shapes_[best->shape].total() ||
+          (size == shapes_[best->shape].total() && *b.waiting.begin() < *best->waiting.begin())) {
+        best = &b;
+      }
+    }
+    if (best == nullptr) return;
+    const RunSlot slot = best->waiting.begin()->slot;
+    const Shape shape = shapes_[best->shape];
+    if (PlaceOnFree(slot, shape)) continue;
+    best->skipped = round_;
+    if (table_.workload(slot).avoid_until <= now_) {
+      failures_.push_back({kRootAllocation, true, shape});
+    }
+  }
+}
+
+template <class Policy>
+TimePoint Scheduler<Policy>::NextWakeup() {
+  TimePoint wakeup = tree_.next_edit();
+  for (RunSlot slot : holds_) wakeup = std::min(wakeup, table_.workload(slot).deadline);
+  if (waiting_funded_ > 0 || draining_ > 0) {
+    while (!protections_.empty()) {  // the first entry that still means something
+      const Protection& p = protections_.front();
+      if (table_.run(p.slot).id == p.id && table_.workload(p.slot).ahead &&
+          table_.run(p.slot).protected_until == p.until) {
+        wakeup = std::min(wakeup, p.until);
+        break;
+      }
+      std::pop_heap(protections_.begin(), protections_.end());
+      protections_.pop_back();
+    }
+  }
+  if (waiting_funded_ > 0) wakeup = std::min(wakeup, now_ + options_.retry);
+  return wakeup;
+}
+
+}  // namespace tenure
+
+#endif  // TENURE_SCHEDULER_PASS_H_
