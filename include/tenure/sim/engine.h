@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the simulator drives: the Scheduler itself (through SchedulerEngine) or a baseline. Times
+// never decrease from call to call.
+#ifndef TENURE_SIM_ENGINE_H_
+#define TENURE_SIM_ENGINE_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenure/contract.h"
+#include "tenure/decisions.h"
+#include "tenure/types.h"
+
+namespace tenure::sim {
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // `limit` is the requested wall time (0 = none); the budget policies ignore it.
+  virtual absl::Status Submit(const WorkloadSpec& spec, Duration limit, TimePoint now) = 0;
+  virtual absl::Status Cancel(WorkloadId id, TimePoint now) = 0;
+  virtual absl::Status ReportStarted(WorkloadId id, RunNumber run, TimePoint now) = 0;
+  virtual absl::Status ReportEnded(WorkloadId id, RunNumber run, TimePoint now) = 0;
+  // The run is gone after a stop. Resumable workloads are back in the queue with their original
+  // queue time, others are finished (failed by preemption).
+  virtual absl::Status ReportStopped(WorkloadId id, RunNumber run, TimePoint now) = 0;
+  virtual absl::Status ReportIdle(WorkloadId id, bool idle, TimePoint now) = 0;
+
+  // True if Decide could answer something new because of what was reported since the last call.
+  virtual bool Dirty() const = 0;
+  // Valid until the next call.
+  virtual absl::StatusOr<const Decisions*> Decide(TimePoint now) = 0;
+};
+
+}  // namespace tenure::sim
+
+#endif  // TENURE_SIM_ENGINE_H_

@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Turns what happens in a simulated run into the figures of result.h.
+//
+//   tenure::sim::MetricsRecorder recorder(world, tree, leaf_ids, {.warmup = hours(168), .end =
+//   end}); recorder.Submitted(0, t0); recorder.Started(0, t1, tenure::Duration(0));
+//   recorder.Finished(0, t2);
+//   tenure::sim::Metrics metrics = recorder.Finish(end);
+//
+// Definitions. Time is measured in [warmup, end) and cut into hours aligned to time 0 (the first
+// and last may be part of an hour). A leaf with entitlement E is owed, in an hour, the smaller of
+// the integral of E and the integral of its running and queued funded GPUs; what it was delivered
+// is the integral of its running funded GPUs. Over the sums of the hours:
+//   owed_strict  sum of min(delivered, owed) of each leaf and hour / sum of owed
+//   owed_win7    the same, but a short hour may be repaid, oldest first, by what the leaf gets
+//                beyond what it is owed in one of the following 168 hours
+//   owed_cum     per leaf min(sum delivered, sum owed) / sum of owed
+// Funded means a minimum above 0. A gang is a funded training workload of at least 64 GPUs.
+// Waits, gangs and the denominator of preemptions_per_job are those of workloads submitted in
+// [warmup, end - tail), so that each had some time to start; workloads that never fit are left out.
+// A wait ends at the first start, or is cut at the patience or the end. Of n sorted values the
+// quantile p is number floor(p n).
+//
+// Units: integrals are exact integers in GPU-microseconds; doubles appear only in the quotients at
+// the end. Not thread-safe. Deterministic. A call is O(1) amortised, plus O(A) for every simulated
+// hour and every change of capacity (A leaves and programs); memory O(J + 168 A), independent of
+// the simulated time. Source of owed and delivered: the published budget policy's measure of
+// impact.
+#ifndef TENURE_SIM_METRICS_H_
+#define TENURE_SIM_METRICS_H_
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/numeric/int128.h"
+#include "tenure/budget_tree.h"
+#include "tenure/sim/result.h"
+#include "tenure/sim/workload.h"
+#include "tenure/types.h"
+
+namespace tenure::sim {
+
+inline constexpr GpuCount kGangGpus{64};
+
+// What became of a workload whose run was stopped.
+enum class StopOutcome : std::uint8_t {
+  kRequeued,  // resumable: waits again
+  kFailed,    // not resumable: it is over
+};
+
+class MetricsRecorder {
+ public:
+  struct Options {
+    Duration warmup{0};
+    Duration end{0};
+    Duration tail = std::chrono::hours(2);
+  };
+
+  // Measures `world` with all its GPUs healthy at time 0. leaf_ids[i] is the allocation of
+  // World::leaves[i]. `world` and `tree` must outlive the recorder; the tree is read here and at
+  // every call of Capacity.
+  MetricsRecorder(const World& world, const BudgetTree& tree,
+                  std::span<const AllocationId> leaf_ids, const Options& options)
+      : world_(world),
+        tree_(tree),
+        warmup_(TimePoint(options.warmup)),
+        end_(TimePoint(options.end)),
+        tail_(options.tail),
+        leaves_(leaf_ids.size()),
+        jobs_(world.jobs.size()) {
+    assert(leaf_ids.size() == world.leaves.size());
+    std::vector<std::size_t> program_of(tree.size(), kNoProgram);
+    for (std::size_t i = 0; i < leaf_ids.size(); ++i) {
+      leaves_[i].id = leaf_ids[i];
+      AllocationId node = leaf_ids[i];
+      while (node != kRootAllocation && tree.parent(node) != kRootAllocation) {
+        node = tree.parent(node);
+      }
+      if (node == leaf_ids[i]) continue;  // a leaf below the root is in no program
+      std::size_t& program = program_of[node.value()];
+      if (program == kNoProgram) {
+        program = programs_.size();
+        programs_.emplace_back();
+        programs_.back().id = node;
+      }
+      leaves_[i].program = program;
+    }
+    Capacity(TimePoint(Duration(0)), GpuCount(world.cluster.gpus()),
+             GpuCount(world.cluster.gpus()));
+  }
+
+  // The events, in time order (an earlier time counts as the latest one reported). `job` indexes
+  // World::jobs. A workload is submitted once; then it is started and stopped or finished in turn,
+  // or withdrawn before its first start.
+
+  void Submitted(std::size_t job, TimePoint t) {
+    Advance(t);
+    Job& j = jobs_[job];
+    assert(j.phase == Phase::kUnseen);
+    j.phase = Phase::kQueued;
+    j.submit = now_;
+    ++metrics_.jobs;
+    AddQueued(job, +1);
+  }
+
+  // `overhead` is the restart overhead of this run, which lies at its beginning.
+  void Started(std::size_t job, TimePoint t, Duration overhead) {
+    Advance(t);
+    Job& j = jobs_[job];
+    assert(j.phase == Phase::kQueued);
+    AddQueued(job, -1);
+    AddRunning(job, +1);
+    j.phase = Phase::kRunning;
+    j.start = now_;
+    j.overhead = overhead;
+    if (j.first_start == kNever) j.first_start = now_;
+    ++metrics_.starts;
+  }
+
+  // The run was stopped by the scheduler. `lost` is the time of work that has to be done again plus
+  // the restart overhead spent in this run.
+  void Stopped(std::size_t job, TimePoint t, Duration lost, StopOutcome outcome) {
+    Advance(t);
+    Job& j = jobs_[job];
+    assert(j.phase == Phase::kRunning);
+    AddRunning(job, -1);
+    ++metrics_.preemptions;
+    if (Measured()) {
+      AddLost(job, lost);
+      if (row(job).klass() == WorkloadClass::kInteractive) ++metrics_.sessions_killed;
+      if (row(job).funded()) {
+        ++funded_stops_;
+        if (j.stopped_before && now_ - j.start < std::chrono::hours(1)) ++quick_stops_;
+      }
+    }
+    j.stopped_before = true;
+    if (outcome == StopOutcome::kRequeued) {
+      j.phase = Phase::kQueued;
+      AddQueued(job, +1);
+    } else {
+      j.phase = Phase::kFailed;
+    }
+  }
+
+  void Finished(std::size_t job, TimePoint t) {
+    Advance(t);
+    Job& j = jobs_[job];
+    assert(j.phase == Phase::kRunning);
+    AddRunning(job, -1);
+    if (Measured()) AddLost(job, std::min(j.overhead, now_ - j.start));
+    j.phase = Phase::kDone;
+    j.finish = now_;
+  }
+
+  // Its patience ran out before it ever started.
+  void Withdrawn(std::size_t job, TimePoint t) {
+    Advance(t);
+    assert(jobs_[job].phase == Phase::kQueued);
+    AddQueued(job, -1);
+    jobs_[job].phase = Phase::kWithdrawn;
+  }
+
+  // The cluster can never hold it; instead of Submitted, or later.
+  void NeverFits(std::size_t job, TimePoint t) {
+    Advance(t);
+    Job& j = jobs_[job];
+    assert(j.phase == Phase::kUnseen || j.phase == Phase::kQueued);
+    if (j.phase == Phase::kQueued) {
+      AddQueued(job, -1);
+    } else {
+      ++metrics_.jobs;
+    }
+    j.phase = Phase::kNeverFits;
+  }
+
+  // Healthy and declared capacity from `t` on; also to be called when the budgets have changed.
+  void Capacity(TimePoint t, GpuCount healthy, GpuCount total) {
+    Advance(t);
+    healthy_ = healthy;
+    total_ = total;
+    tree_.Entitlements(ToMilli(healthy), entitlements_);
+    for (Leaf& leaf : leaves_) {
+      Integrate(leaf, now_);
+      leaf.entitlement = entitlements_[leaf.id.value()];
+    }
+    for (Program& program : programs_) {
+      Integrate(program, now_);
+      program.entitlement = entitlements_[program.id.value()];
+    }
+  }
+
+  // The figures of the run that ended at `end` (measured until then if that is before
+  // Options::end). `events`, `passes` and `decision_digest` are left 0. To be called once.
+  Metrics Finish(TimePoint end) {
+    Advance(end);
+    end_ = std::min(end_, std::max(end, now_));
+    if (hour_begin_ < now_) CloseHour(now_);
+    Metrics m = std::move(metrics_);
+    CountJobs(m);
+    LeafFigures(m);
+    OccupancyFigures(m);
+    WaitFigures(m);
+    m.repreempted_1h_share = Ratio(quick_stops_, funded_stops_);
+    return m;
+  }
+
+ private:
+  using Int128 = absl::int128;
+  static constexpr std::size_t kNoProgram = std::numeric_limits<std::size_t>::max();
+  static constexpr Duration kHour = std::chrono::hours(1);
+  static constexpr std::int64_t kRepayHours = 168;
+
+  enum class Phase : std::uint8_t {
+    kUnseen,
+    kQueued,
+    kRunning,
+    kDone,
+    kFailed,
+    kWithdrawn,
+    kNeverFits,
+  };
+
+  struct Job {
+    TimePoint submit{}, start{}, first_start = kNever, finish = kNever;
+    Duration overhead{0};
+    Phase phase = Phase::kUnseen;
+    bool stopped_before = false;
+  };
+
+  // Integrals over the current hour up to `until`. GPU-microseconds, of the entitlement thousandths
+  // of them: at most 2^21 GPUs x 1 h x 1000 < 2^63.
+  struct Hourly {
+    AllocationId id;
+    MilliGpu entitlement;
+    TimePoint until{};
+    std::int64_t entitled = 0, demand = 0, delivered = 0;
+  };
+
+  struct Shortfall {
+    std::int64_t hour, amount;
+  };
+
+  struct Leaf : Hourly {
+    std::size_t program = kNoProgram;
+    std::int64_t running = 0, queued = 0;  // funded GPUs
+    std::deque<Shortfall> shortfalls;      // of the last 168 hours, oldest first
+    Int128 entitled_sum = 0, owed = 0, got = 0, strict = 0, repaid = 0;
+  };
+
+  struct Program : Hourly {
+    Int128 owed = 0, got = 0;
+  };
+
+  const JobRow& row(std::size_t job) const { return world_.jobs[job]; }
+  bool Measured() const { return now_ >= warmup_ && now_ < end_; }
+
+  // a * b and a + b for values >= 0, saturating: a demand beyond any entitlement is just large.
+  static std::int64_t AddProduct(std::int64_t sum, std::int64_t a, std::int64_t b) {
+    constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+    const Int128 result = Int128(a) * b + sum;
+    return result > kMax ? kMax : static_cast<std::int64_t>(result);
+  }
+
+  Duration MeasuredPart(TimePoint from, TimePoint to) const {
+    return std::max(Duration(0), std::min(to, end_) - std::max(from, warmup_));
+  }
+
+  void Integrate(Hourly& h, TimePoint t) {
+    h.entitled = AddProduct(h.entitled, h.entitlement.value(), MeasuredPart(h.until, t).count());
+    h.until = t;
+  }
+
+  void Integrate(Leaf& leaf, TimePoint t) {
+    const std::int64_t dt = MeasuredPart(leaf.until, t).count();
+    leaf.demand = AddProduct(leaf.demand, leaf.running + leaf.queued, dt);
+    leaf.delivered = AddProduct(leaf.delivered, leaf.running, dt);
+    Integrate(static_cast<Hourly&>(leaf), t);
+  }
+
+  void Advance(TimePoint t) {
+    // Nothing is measured after the end; the clock goes on for the waits.
+    while (hour_begin_ + kHour <= std::min(t, end_)) {
+      Occupy(hour_begin_ + kHour);
+      CloseHour(hour_begin_ + kHour);
+    }
+    Occupy(std::max(t, now_));
+  }
+
+  // Integrates the figures of the whole cluster up to t.
+  void Occupy(TimePoint t) {
+    const std::int64_t dt = MeasuredPart(now_, t).count();
+    funded_time_ += Int128(funded_gpus_) * dt;
+    unfunded_time_ += Int128(unfunded_gpus_) * dt;
+    healthy_time_ += Int128(healthy_.value()) * dt;
+    total_time_ += Int128(total_.value()) * dt;
+    now_ = t;
+  }
+
+  void CloseHour(TimePoint t) {
+    const std::int64_t hour = hour_begin_.time_since_epoch() / kHour;
+    for (Leaf& leaf : leaves_) {
+      Integrate(leaf, t);
+      const std::int64_t owed = std::min(leaf.entitled / 1000, leaf.demand);
+      const std::int64_t credited = std::min(owed, leaf.delivered);
+      leaf.entitled_sum += leaf.entitled;
+      leaf.owed += owed;
+      leaf.got += leaf.delivered;
+      leaf.strict += credited;
+      leaf.repaid += credited;
+      Repay(leaf, hour, leaf.delivered - owed);
+      if (leaf.program != kNoProgram) {
+        Program& program = programs_[leaf.program];
+        program.demand = AddProduct(program.demand, leaf.demand, 1);
+        program.delivered = AddProduct(program.delivered, leaf.delivered, 1);
+      }
+      leaf.entitled = leaf.demand = leaf.delivered = 0;
+    }
+    for (Program& program : programs_) {
+      Integrate(program, t);
+      program.owed += std::min(program.entitled / 1000, program.demand);
+      program.got += program.delivered;
+      program.entitled = program.demand = program.delivered = 0;
+    }
+    hour_begin_ = t;
+  }
+
+  static void Repay(Leaf& leaf, std::int64_t hour, std::int64_t surplus) {
+    std::deque<Shortfall>& due = leaf.shortfalls;
+    while (!due.empty() && due.front().hour + kRepayHours < hour) due.pop_front();
+    if (surplus < 0) due.push_back({hour, -surplus});
+    while (surplus > 0 && !due.empty()) {
+      const std::int64_t amount = std::min(surplus, due.front().amount);
+      leaf.repaid += amount;
+      surplus -= amount;
+      due.front().amount -= amount;
+      if (due.front().amount == 0) due.pop_front();
+    }
+  }
+
+  void AddQueued(std::size_t job, std::int64_t sign) {
+    if (!row(job).funded()) return;
+    Leaf& leaf = leaves_[static_cast<std::size_t>(row(job).leaf)];
+    Integrate(leaf, now_);
+    leaf.queued += sign * row(job).gpus();
+  }
+
+  void AddRunning(std::size_t job, std::int64_t sign) {
+    const std::int64_t gpus = sign * row(job).gpus();
+    if (!row(job).funded()) {
+      unfunded_gpus_ += gpus;
+      return;
+    }
+    Leaf& leaf = leaves_[static_cast<std::size_t>(row(job).leaf)];
+    Integrate(leaf, now_);
+    leaf.running += gpus;
+    funded_gpus_ += gpus;
+  }
+
+  void AddLost(std::size_t job, Duration lost) {
+    const Int128 amount = Int128(lost.count()) * row(job).gpus();
+    lost_time_ += amount;
+    if (row(job).funded()) funded_lost_time_ += amount;
+  }
+
+  static Figure Ratio(Int128 numerator, Int128 denominator) {
+    if (denominator <= 0) return std::nullopt;
+    return static_cast<double>(numerator) / static_cast<double>(denominator);
+  }
+
+  static void TakeWorst(Figure& worst, Figure value) {
+    if (value.has_value() && (!worst.has_value() || *value < *worst)) worst = value;
+  }
+
+  static Quantiles ToQuantiles(std::vector<Duration>& values) {
+    if (values.empty()) return {};
+    std::sort(values.begin(), values.end());
+    const auto at = [&](std::size_t percent) {
+      const std::size_t n = values.size();
+      const Duration d = values[std::min(n - 1, n * percent / 100)];
+      return static_cast<double>(d.count()) / 1e6;
+    };
+    return {.p50 = at(50), .p90 = at(90), .p99 = at(99)};
+  }
+
+  void CountJobs(Metrics& m) {
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      switch (jobs_[i].phase) {
+        case Phase::kUnseen:
+          break;
+        case Phase::kQueued:
+          ++m.jobs_queued;
+          break;
+        case Phase::kRunning: {
+          ++m.jobs_running;
+          // Of a run that goes on, the overhead it has spent so far is lost.
+          const Job& j = jobs_[i];
+          if (now_ >= warmup_) AddLost(i, std::clamp(end_ - j.start, Duration(0), j.overhead));
+          break;
+        }
+        case Phase::kDone:
+          ++m.jobs_done;
+          break;
+        case Phase::kFailed:
+          ++m.jobs_failed;
+          break;
+        case Phase::kWithdrawn:
+          ++m.jobs_withdrawn;
+          break;
+        case Phase::kNeverFits:
+          ++m.jobs_never_fit;
+          break;
+      }
+    }
+  }
+
+  void LeafFigures(Metrics& m) const {
+    Int128 owed = 0, cum = 0, strict = 0, repaid = 0;
+    m.leaf.resize(leaves_.size());
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      const Leaf& leaf = leaves_[i];
+      const Int128 clipped = std::min(leaf.got, leaf.owed);
+      LeafResult& r = m.leaf[i];
+      r.share = Ratio(leaf.entitled_sum, healthy_time_ * 1000).value_or(0);
+      r.owed_gpu_h = static_cast<double>(leaf.owed) / 3.6e9;
+      r.delivered_gpu_h = static_cast<double>(leaf.got) / 3.6e9;
+      r.owed_cum = Ratio(clipped, leaf.owed);
+      r.owed_strict = Ratio(leaf.strict, leaf.owed);
+      r.owed_win7 = Ratio(leaf.repaid, leaf.owed);
+      TakeWorst(m.owed_cum_worst, r.owed_cum);
+      TakeWorst(m.owed_win7_worst, r.owed_win7);
+      if (leaf.owed > 0) {
+        ++m.leaves;
+        if (clipped * 100 >= leaf.owed * 95) ++m.leaves_ge_95;
+      }
+      owed += leaf.owed;
+      cum += clipped;
+      strict += leaf.strict;
+      repaid += leaf.repaid;
+    }
+    m.owed_cum = Ratio(cum, owed);
+    m.owed_strict = Ratio(strict, owed);
+    m.owed_win7 = Ratio(repaid, owed);
+    for (const Program& p : programs_) {
+      TakeWorst(m.owed_cum_worst_program, Ratio(std::min(p.got, p.owed), p.owed));
+    }
+  }
+
+  void OccupancyFigures(Metrics& m) const {
+    const Int128 occupied = funded_time_ + unfunded_time_;
+    m.goodput = Ratio(funded_time_ - funded_lost_time_, healthy_time_);
+    m.waste = Ratio(lost_time_, occupied);
+    m.occupancy = Ratio(occupied, healthy_time_);
+    m.availability = Ratio(healthy_time_, total_time_);
+    m.unfunded_share = Ratio(unfunded_time_, occupied);
+  }
+
+  void WaitFigures(Metrics& m) const {
+    std::array<std::vector<Duration>, kWaitGroups> waits;
+    std::vector<Duration> turnarounds;
+    std::int64_t funded = 0, gangs_done = 0;
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      const Job& j = jobs_[i];
+      if (j.phase == Phase::kUnseen || j.phase == Phase::kNeverFits) continue;
+      if (j.submit < warmup_ || j.submit >= end_ - tail_) continue;
+      const Duration to_end = end_ - j.submit;
+      const Duration patience =
+          row(i).patience_us > 0 ? Duration(row(i).patience_us) : Duration::max();
+      const Duration wait =
+          j.first_start != kNever ? j.first_start - j.submit : std::min(patience, to_end);
+      const auto add = [&](WaitGroup group) {
+        waits[static_cast<std::size_t>(group)].push_back(wait);
+      };
+      if (!row(i).funded()) {
+        add(WaitGroup::kSweep);
+        continue;
+      }
+      ++funded;
+      add(WaitGroup::kAll);
+      switch (row(i).klass()) {
+        case WorkloadClass::kDebug:
+          add(WaitGroup::kDebug);
+          break;
+        case WorkloadClass::kInteractive:
+          add(WaitGroup::kInteractive);
+          break;
+        case WorkloadClass::kTraining:
+          if (GpuCount(row(i).gpus()) < kGangGpus) {
+            add(WaitGroup::kTraining);
+          } else {
+            add(WaitGroup::kGang);
+            const bool done = j.finish != kNever && j.finish <= end_;
+            gangs_done += done ? 1 : 0;
+            turnarounds.push_back(done                           ? j.finish - j.submit
+                                  : j.phase == Phase::kWithdrawn ? patience
+                                                                 : to_end);
+          }
+          break;
+        case WorkloadClass::kServing:
+        case WorkloadClass::kSweep:
+          break;
+      }
+    }
+    m.gangs_done_share = Ratio(gangs_done, static_cast<std::int64_t>(turnarounds.size()));
+    m.gang_turnaround_s = ToQuantiles(turnarounds);
+    m.preemptions_per_job = Ratio(funded_stops_, funded);
+    for (std::size_t g = 0; g < kWaitGroups; ++g) m.wait_s[g] = ToQuantiles(waits[g]);
+  }
+
+  const World& world_;
+  const BudgetTree& tree_;
+  const TimePoint warmup_;
+  TimePoint end_;
+  const Duration tail_;
+  TimePoint now_{}, hour_begin_{};
+  std::vector<Leaf> leaves_;
+  std::vector<Program> programs_;
+  std::vector<Job> jobs_;
+  std::vector<MilliGpu> entitlements_;
+  GpuCount healthy_, total_;
+  std::int64_t funded_gpus_ = 0, unfunded_gpus_ = 0;  // running
+  std::int64_t funded_stops_ = 0, quick_stops_ = 0;
+  Int128 funded_time_ = 0, unfunded_time_ = 0, healthy_time_ = 0, total_time_ = 0;
+  Int128 lost_time_ = 0, funded_lost_time_ = 0;
+  Metrics metrics_;
+};
+
+}  // namespace tenure::sim
+
+#endif  // TENURE_SIM_METRICS_H_

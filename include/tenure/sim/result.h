@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a simulation measures. `Metrics` holds the figures of one run; a figure that has nothing to
+// measure (no gang submitted, nothing owed) is empty, never NaN.
+#ifndef TENURE_SIM_RESULT_H_
+#define TENURE_SIM_RESULT_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tenure/types.h"
+
+namespace tenure::sim {
+
+using Figure = std::optional<double>;
+
+struct Quantiles {
+  Figure p50, p90, p99;
+};
+
+// Groups of workloads whose waits are reported.
+enum class WaitGroup : std::uint8_t { kAll, kDebug, kTraining, kGang, kInteractive, kSweep };
+inline constexpr std::size_t kWaitGroups = 6;
+inline constexpr std::array<const char*, kWaitGroups> kWaitGroupNames = {
+    "all", "debug", "training", "gang", "interactive", "sweep"};
+
+struct LeafResult {
+  double share = 0;            // entitlement / capacity
+  double owed_gpu_h = 0;       // sum over hours of min(entitlement, demand)
+  double delivered_gpu_h = 0;  // funded occupied
+  Figure owed_cum, owed_strict, owed_win7;
+};
+
+struct Metrics {
+  Figure owed_cum, owed_cum_worst;  // sum_l min(delivered_l, owed_l) / sum owed; worst leaf
+  Figure owed_strict, owed_win7, owed_win7_worst;
+  Figure owed_cum_worst_program;              // worst inner node below the root
+  std::int64_t leaves = 0, leaves_ge_95 = 0;  // leaves with something owed; owed_cum >= 0.95
+  Figure goodput;                             // (funded occupied - funded lost) / capacity
+  Figure waste;  // lost GPU-h (recomputation + restart overhead) / all occupied GPU-h
+  Figure occupancy, availability;
+  Figure unfunded_share;                      // of delivered time
+  std::array<Quantiles, kWaitGroups> wait_s;  // from submit; unstarted censored at patience or end
+  Figure preemptions_per_job;                 // funded runs stopped / funded jobs
+  Figure repreempted_1h_share;  // of funded preemptions: victim had restarted < 1 h before
+  std::int64_t sessions_killed = 0;
+  Figure gangs_done_share;      // gangs (>= 64 GPUs) finished inside the measured time
+  Quantiles gang_turnaround_s;  // finish - submit of gangs; unfinished counted to the end
+  std::int64_t jobs = 0, jobs_done = 0, jobs_running = 0, jobs_queued = 0, jobs_withdrawn = 0;
+  std::int64_t jobs_failed = 0;  // non-resumable, stopped (not resubmitted)
+  std::int64_t jobs_never_fit = 0;
+  std::int64_t events = 0, passes = 0, starts = 0, preemptions = 0;
+  std::uint64_t decision_digest = 0;  // hash of every decision in order
+  std::vector<LeafResult> leaf;
+};
+
+}  // namespace tenure::sim
+
+#endif  // TENURE_SIM_RESULT_H_

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Scheduler behind the simulator's Engine interface, set up for a World: the decisions of a
+// simulation come from the very class that a resource manager links.
+#ifndef TENURE_SIM_SCHEDULER_ENGINE_H_
+#define TENURE_SIM_SCHEDULER_ENGINE_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenure/scheduler.h"
+#include "tenure/sim/engine.h"
+#include "tenure/sim/setup.h"
+#include "tenure/sim/workload.h"
+
+namespace tenure::sim {
+
+template <class Policy>
+class SchedulerEngine : public Engine {
+ public:
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(const World& world,
+                                                        const SchedulerOptions& options,
+                                                        Policy policy) {
+    if (absl::Status s = Scheduler<Policy>::CheckOptions(options); !s.ok()) return s;
+    auto engine = std::make_unique<SchedulerEngine>(options, std::move(policy));
+    Scheduler<Policy>& s = engine->scheduler_;
+    const TimePoint start{};
+    const absl::StatusOr<std::vector<AllocationId>> ids =
+        AddLeaves(world, [&](const std::string& name, AllocationId parent, Weight weight) {
+          return s.AddAllocation(name, parent, weight, start);
+        });
+    if (!ids.ok()) return ids.status();
+    const GpuTypeId type = s.InternGpuType("gpu");
+    if (absl::Status status = AddNodes(
+            world.cluster, [&](const std::string& name) { return s.AddDomain(name, kRootDomain); },
+            [&](const std::string& name, GpuCount gpus, DomainId rack) {
+              return s.AddNode(name, gpus, type, rack, start);
+            });
+        !status.ok()) {
+      return status;
+    }
+    return std::unique_ptr<Engine>(std::move(engine));
+  }
+
+  SchedulerEngine(const SchedulerOptions& options, Policy policy)
+      : scheduler_(options, std::move(policy)) {}
+
+  absl::Status Submit(const WorkloadSpec& spec, Duration, TimePoint now) override {
+    return scheduler_.Submit(spec, now);
+  }
+  absl::Status Cancel(WorkloadId id, TimePoint now) override { return scheduler_.Cancel(id, now); }
+  absl::Status ReportStarted(WorkloadId id, RunNumber run, TimePoint now) override {
+    return scheduler_.ReportStarted(id, run, now);
+  }
+  absl::Status ReportEnded(WorkloadId id, RunNumber run, TimePoint now) override {
+    return scheduler_.ReportEnded(id, run, now);
+  }
+  absl::Status ReportStopped(WorkloadId id, RunNumber run, TimePoint now) override {
+    return scheduler_.ReportStopped(id, run, now).status();
+  }
+  absl::Status ReportIdle(WorkloadId id, bool idle, TimePoint now) override {
+    return scheduler_.ReportIdle(id, idle, now);
+  }
+  bool Dirty() const override { return scheduler_.dirty(); }
+  absl::StatusOr<const Decisions*> Decide(TimePoint now) override { return scheduler_.Decide(now); }
+
+  const Scheduler<Policy>& scheduler() const { return scheduler_; }
+
+ private:
+  Scheduler<Policy> scheduler_;
+};
+
+}  // namespace tenure::sim
+
+#endif  // TENURE_SIM_SCHEDULER_ENGINE_H_

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The simulator: replays a World under a policy, from event to event.
+//
+//   tenure::sim::SimOptions options;
+//   options.warmup = std::chrono::hours(24 * 7);
+//   options.end = std::chrono::hours(24 * 37);
+//   absl::StatusOr<tenure::sim::Metrics> m = tenure::sim::Simulate(world, "budget", {}, options);
+//
+// The engine sees what a resource manager would tell it; true runtimes stay here. Model: passes on
+// a grid of `pass_interval`, only when something changed or the engine asked for one; a start takes
+// effect at once; a stopped run works on for `grace` and then is gone; what it had saved is the
+// last multiple of its checkpoint interval, or everything if it checkpoints on notice; a later run
+// first spends the restart overhead. A user whose non-resumable run was stopped submits it again at
+// once and it starts from zero. Waiting work whose patience ends before its first start is
+// withdrawn.
+//
+// Deterministic: the same world and options give the same decisions (`decision_digest`). Complexity
+// O(E log E + passes) for E events; memory O(jobs).
+#ifndef TENURE_SIM_SIMULATE_H_
+#define TENURE_SIM_SIMULATE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenure/sim/engine.h"
+#include "tenure/sim/metrics.h"
+#include "tenure/sim/policies.h"
+#include "tenure/sim/result.h"
+#include "tenure/sim/setup.h"
+#include "tenure/sim/workload.h"
+
+namespace tenure::sim {
+
+struct SimOptions {
+  Duration warmup{0};  // measured time is [warmup, end)
+  Duration end{0};     // 0: the last submission
+  Duration pass_interval = std::chrono::seconds(5);
+  Duration grace = std::chrono::seconds(10);
+  // Part of the resumable jobs that save their work within the grace of a stop, in thousandths.
+  std::int64_t notice_permille = 0;
+  // Whether sessions flagged idle are reported so.
+  bool report_idle = true;
+};
+
+// Called with the part done in [0, 1]; false cancels the simulation.
+using ProgressFn = std::function<bool(double)>;
+
+class Simulation {
+ public:
+  Simulation(const World& world, Engine& engine, std::vector<AllocationId> leaf_ids,
+             MetricsRecorder& recorder, const SimOptions& options)
+      : world_(world),
+        engine_(engine),
+        leaf_ids_(std::move(leaf_ids)),
+        recorder_(recorder),
+        options_(options),
+        jobs_(world.jobs.size()) {}
+
+  // Cancelled if `progress` says so; any other error is an engine refusing a correct report.
+  absl::StatusOr<Metrics> Run(const ProgressFn& progress);
+
+ private:
+  enum class Phase : std::uint8_t { kUnseen, kWaiting, kRunning, kOver };
+  struct Job {
+    std::int64_t saved_us = 0;  // productive time that is not lost any more
+    TimePoint start{};
+    Duration overhead{0};
+    RunNumber run;
+    std::uint32_t serial = 0;   // of the run, counted over all attempts
+    std::uint32_t attempt = 0;  // resubmissions after a loss
+    Phase phase = Phase::kUnseen;
+    bool stopped_before = false;
+  };
+  enum class Kind : std::uint8_t { kFinish, kStopped, kWithdraw, kIdle };
+  struct Event {
+    TimePoint time;
+    Kind kind;
+    std::uint32_t job;
+    std::uint32_t serial;  // of the run it belongs to
+    // For a min-queue.
+    friend bool operator<(const Event& a, const Event& b) {
+      if (a.time != b.time) return a.time > b.time;
+      if (a.kind != b.kind) return a.kind > b.kind;
+      return a.job > b.job;
+    }
+  };
+
+  WorkloadId IdOf(std::uint32_t job) const {
+    return WorkloadId(std::uint64_t{jobs_[job].attempt} * world_.jobs.size() + job);
+  }
+  std::uint32_t JobOf(WorkloadId id) const {
+    return static_cast<std::uint32_t>(id.value() % world_.jobs.size());
+  }
+  static Duration Us(std::int64_t us) { return Duration(us); }
+  bool SavesOnNotice(std::uint32_t job) const {
+    const JobRow& row = world_.jobs[job];
+    if (row.flags & kCheckpointOnNotice) return true;
+    // A fixed pseudo-random part of the jobs.
+    return (row.flags & kResumable) &&
+           static_cast<std::int64_t>((job * std::uint64_t{0x9e3779b97f4a7c15}) >> 32) % 1000 <
+               options_.notice_permille;
+  }
+
+  absl::Status Arrive(std::uint32_t job, TimePoint now);
+  absl::Status SubmitJob(std::uint32_t job, TimePoint now);
+  absl::Status Handle(const Event& e);
+  absl::Status Pass(TimePoint now);
+  absl::Status Stopped(std::uint32_t job, TimePoint now);
+  void Mix(std::uint64_t word) { digest_ = (digest_ ^ word) * 1099511628211ull; }
+
+  const World& world_;
+  Engine& engine_;
+  std::vector<AllocationId> leaf_ids_;
+  MetricsRecorder& recorder_;
+  SimOptions options_;
+  std::vector<Job> jobs_;
+  std::priority_queue<Event> events_;
+  TimePoint next_pass_ = kNever;
+  std::int64_t event_count_ = 0, passes_ = 0;
+  std::uint64_t digest_ = 14695981039346656037ull;
+};
+
+inline absl::StatusOr<Metrics> Simulation::Run(const ProgressFn& progress) {
+  const TimePoint end(options_.end);
+  const Duration step = options_.pass_interval;
+  const auto on_grid = [&](TimePoint t) {  // the first grid point not before t
+    const std::int64_t n = (t.time_since_epoch().count() + step.count() - 1) / step.count();
+    return TimePoint(step * n);
+  };
+  std::size_t arrived = 0;
+  while (true) {
+    TimePoint next = kNever;
+    if (arrived < world_.jobs.size()) next = TimePoint(Us(world_.jobs[arrived].submit_us));
+    const bool queued_event = !events_.empty() && events_.top().time <= next;
+    if (queued_event) next = events_.top().time;
+    if (std::min(next, next_pass_) >= end) break;
+    if (next_pass_ < next) {
+      const TimePoint now = next_pass_;
+      next_pass_ = kNever;
+      if (absl::Status s = Pass(now); !s.ok()) return s;
+      if (next_pass_ != kNever) next_pass_ = on_grid(std::max(next_pass_, now + step));
+      if (progress && passes_ % 4096 == 0 &&
+          !progress(static_cast<double>(now.time_since_epoch().count()) /
+                    static_cast<double>(options_.end.count()))) {
+        return absl::CancelledError("simulation cancelled");
+      }
+      continue;
+    }
+    ++event_count_;
+    if (queued_event) {
+      const Event e = events_.top();
+      events_.pop();
+      if (absl::Status s = Handle(e); !s.ok()) return s;
+    } else {
+      if (absl::Status s = Arrive(static_cast<std::uint32_t>(arrived++), next); !s.ok()) return s;
+    }
+    if (engine_.Dirty()) next_pass_ = std::min(next_pass_, on_grid(next));
+  }
+  Metrics m = recorder_.Finish(end);
+  m.events = event_count_;
+  m.passes = passes_;
+  m.decision_digest = digest_;
+  return m;
+}
+
+inline absl::Status Simulation::SubmitJob(std::uint32_t job, TimePoint now) {
+  const JobRow& row = world_.jobs[job];
+  WorkloadSpec spec;
+  spec.id = IdOf(job);
+  spec.allocation = leaf_ids_[static_cast<std::size_t>(row.leaf)];
+  spec.user = UserId(static_cast<std::uint32_t>(std::max(0, row.user)));
+  spec.workload_class = row.klass();
+  spec.priority = row.priority;
+  spec.nodes = static_cast<std::uint32_t>(row.nodes);
+  spec.gpus_per_node = GpuCount(row.gpus_per_node);
+  spec.minimum = Us(row.minimum_us);
+  spec.resumable = (row.flags & kResumable) != 0;
+  spec.checkpoint_interval = Us(row.checkpoint_us);
+  spec.restart_overhead = Us(row.restart_us);
+  return engine_.Submit(spec, Us(row.limit_us), now);
+}
+
+inline absl::Status Simulation::Arrive(std::uint32_t job, TimePoint now) {
+  const JobRow& row = world_.jobs[job];
+  recorder_.Submitted(job, now);
+  jobs_[job].phase = Phase::kWaiting;
+  if (row.nodes > world_.cluster.nodes || row.gpus_per_node > world_.cluster.gpus_per_node) {
+    recorder_.NeverFits(job, now);
+    jobs_[job].phase = Phase::kOver;
+    return absl::OkStatus();
+  }
+  if (row.patience_us > 0) {
+    events_.push({now + Us(row.patience_us), Kind::kWithdraw, job, 0});
+  }
+  return SubmitJob(job, now);
+}
+
+inline absl::Status Simulation::Handle(const Event& e) {
+  Job& j = jobs_[e.job];
+  const JobRow& row = world_.jobs[e.job];
+  switch (e.kind) {
+    case Kind::kFinish:
+      if (j.phase != Phase::kRunning || j.serial != e.serial) return absl::OkStatus();
+      j.phase = Phase::kOver;
+      recorder_.Finished(e.job, e.time);
+      return engine_.ReportEnded(IdOf(e.job), j.run, e.time);
+    case Kind::kStopped:
+      if (j.phase != Phase::kRunning || j.serial != e.serial) return absl::OkStatus();
+      return Stopped(e.job, e.time);
+    case Kind::kWithdraw:
+      if (j.phase != Phase::kWaiting || j.serial != 0) return absl::OkStatus();
+      j.phase = Phase::kOver;
+      recorder_.Withdrawn(e.job, e.time);
+      return engine_.Cancel(IdOf(e.job), e.time);
+    case Kind::kIdle:
+      if (j.phase != Phase::kRunning || j.serial != e.serial ||
+          row.klass() != WorkloadClass::kInteractive)
+        return absl::OkStatus();
+      return engine_.ReportIdle(IdOf(e.job), true, e.time);
+  }
+  return absl::InternalError("unknown event");
+}
+
+inline absl::Status Simulation::Stopped(std::uint32_t job, TimePoint now) {
+  Job& j = jobs_[job];
+  const JobRow& row = world_.jobs[job];
+  const Duration ran = now - j.start;
+  const Duration overhead = std::min(ran, j.overhead);
+  const std::int64_t progress = (ran - overhead).count();
+  const std::int64_t total = j.saved_us + progress;
+  const bool resumable = (row.flags & kResumable) != 0;
+  std::int64_t saved = j.saved_us;
+  if (!resumable) {
+    saved = 0;
+  } else if (SavesOnNotice(job)) {
+    saved = total;
+  } else if (row.checkpoint_us > 0) {
+    saved = std::max(saved, total / row.checkpoint_us * row.checkpoint_us);
+  }
+  const Duration lost = Us(total - saved) + overhead;
+  j.saved_us = saved;
+  j.phase = Phase::kWaiting;
+  j.stopped_before = true;
+  recorder_.Stopped(job, now, lost, StopOutcome::kRequeued);
+  if (absl::Status s = engine_.ReportStopped(IdOf(job), j.run, now); !s.ok()) return s;
+  if (resumable) return absl::OkStatus();
+  ++j.attempt;
+  return SubmitJob(job, now);
+}
+
+inline absl::Status Simulation::Pass(TimePoint now) {
+  ++passes_;
+  const absl::StatusOr<const Decisions*> decided = engine_.Decide(now);
+  if (!decided.ok()) return decided.status();
+  const Decisions& d = **decided;
+  for (const Stop& s : d.stops) {
+    Mix(static_cast<std::uint64_t>(now.time_since_epoch().count()));
+    Mix(s.workload.value() * 2 + 1);
+    events_.push(
+        {now + options_.grace, Kind::kStopped, JobOf(s.workload), jobs_[JobOf(s.workload)].serial});
+  }
+  for (const Start& s : d.starts) {
+    const std::uint32_t job = JobOf(s.workload);
+    const JobRow& row = world_.jobs[job];
+    Mix(static_cast<std::uint64_t>(now.time_since_epoch().count()));
+    Mix(s.workload.value() * 2);
+    for (NodeId n : d.Nodes(s)) Mix(n.value());
+    Job& j = jobs_[job];
+    j.phase = Phase::kRunning;
+    j.run = s.run;
+    ++j.serial;
+    j.start = now;
+    j.overhead = j.stopped_before && (row.flags & kResumable) ? Us(row.restart_us) : Duration(0);
+    recorder_.Started(job, now, j.overhead);
+    if (absl::Status status = engine_.ReportStarted(s.workload, s.run, now); !status.ok()) {
+      return status;
+    }
+    events_.push(
+        {now + j.overhead + Us(row.runtime_us - j.saved_us), Kind::kFinish, job, j.serial});
+    if (options_.report_idle && (row.flags & kIdle)) {
+      events_.push({now + std::chrono::hours(1), Kind::kIdle, job, j.serial});
+    }
+  }
+  next_pass_ = d.next_wakeup;
+  if (engine_.Dirty()) next_pass_ = now;
+  return absl::OkStatus();
+}
+
+// Runs `policy` over `world`. InvalidArgument (world, policy, parameter, option), Cancelled.
+inline absl::StatusOr<Metrics> Simulate(const World& world, const std::string& policy,
+                                        const Parameters& parameters, SimOptions options,
+                                        const ProgressFn& progress = {}) {
+  if (absl::Status s = CheckWorld(world); !s.ok()) return s;
+  if (options.end <= Duration(0) && !world.jobs.empty()) {
+    options.end = Duration(world.jobs.back().submit_us + 1);
+  }
+  if (options.pass_interval <= Duration(0) || options.grace < Duration(0) ||
+      options.warmup < Duration(0) || options.end <= options.warmup) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("simulation of [", options.warmup.count(), ", ", options.end.count(),
+                     ") us with passes every ", options.pass_interval.count(),
+                     " us and a grace of ", options.grace.count(), " us"));
+  }
+  BudgetTree tree;
+  absl::StatusOr<std::vector<AllocationId>> ids =
+      AddLeaves(world, [&](const std::string& name, AllocationId parent, Weight weight) {
+        return tree.Add(name, parent, weight);
+      });
+  if (!ids.ok()) return ids.status();
+  absl::StatusOr<std::unique_ptr<Engine>> engine =
+      MakeEngine(policy, parameters, world, options.grace);
+  if (!engine.ok()) return engine.status();
+  MetricsRecorder recorder(world, tree, *ids, {.warmup = options.warmup, .end = options.end});
+  Simulation simulation(world, **engine, *ids, recorder, options);
+  return simulation.Run(progress);
+}
+
+}  // namespace tenure::sim
+
+#endif  // TENURE_SIM_SIMULATE_H_
