@@ -52,7 +52,9 @@ struct Tree {
 class Driver {
  public:
   Driver(int nodes, int gpus, const BudgetTree& tree, const BaselineOptions& options)
-      : engine(MakeCluster(nodes, gpus), tree, options), gpus_(gpus), used_(nodes, 0) {}
+      : engine(MakeCluster(nodes, gpus), tree, options), gpus_(gpus) {
+    used_.assign(engine.cluster().size(), 0);
+  }
 
   struct Job {
     AllocationId leaf;
@@ -305,6 +307,22 @@ TEST(FifoEasy, BackfillsBesideTheReservation) {
   EXPECT_EQ(d.runs[head].first_start, At(hours(10)));
   EXPECT_EQ(d.runs[beside].first_start, At(hours(2)));
   EXPECT_EQ(d.runs[beside2].first_start, At(hours(2)));
+}
+
+TEST(FifoEasy, WhatTheReservationLeavesIsGivenOnce) {
+  Tree t;
+  Driver d(1, 8, t.tree, {.mode = BaselineMode::kFifoEasy});
+  d.Submit({.leaf = t.a, .gpus = 4, .runtime = hours(10), .limit = hours(10)}, hours(0));
+  const WorkloadId head = d.Submit({.leaf = t.b, .gpus = 6}, hours(1));
+  // Four GPUs are free, the head leaves two.
+  const WorkloadId one =
+      d.Submit({.leaf = t.c, .gpus = 2, .runtime = hours(50), .limit = hours(50)}, hours(2));
+  const WorkloadId two =
+      d.Submit({.leaf = t.c, .gpus = 2, .runtime = hours(50), .limit = hours(50)}, hours(2));
+  d.RunUntil(hours(100));
+  EXPECT_EQ(d.runs[one].first_start, At(hours(2)));
+  EXPECT_EQ(d.runs[head].first_start, At(hours(10)));
+  EXPECT_EQ(d.runs[two].first_start, At(hours(11)));
 }
 
 TEST(FifoEasy, IgnoresWhoAsks) {

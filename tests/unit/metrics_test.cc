@@ -341,6 +341,24 @@ TEST_F(MetricsTest, WaitsAreGroupedAndCensored) {
   EXPECT_EQ(m.jobs_running, 3);
 }
 
+TEST_F(MetricsTest, WaitsAreThoseOfWorkSubmittedBeforeTheTail) {
+  for (const auto& [submit, counted] :
+       {std::pair(minutes(59), false), std::pair(minutes(60), true), std::pair(minutes(479), true),
+        std::pair(minutes(480), false)}) {
+    SCOPED_TRACE(submit.count());
+    world_ = World();
+    tree_ = BudgetTree();
+    MakeWorld(100, 50, 0, 50);
+    const std::size_t job = AddJob(0, 64);
+    MetricsRecorder r = Record(hours(10), hours(1), hours(2));
+    r.Submitted(job, At(submit));
+    const Metrics m = r.Finish(At(hours(10)));
+    EXPECT_EQ(m.wait_s[0].p50.has_value(), counted);
+    EXPECT_EQ(m.gangs_done_share.has_value(), counted);
+    EXPECT_EQ(m.preemptions_per_job.has_value(), counted);
+  }
+}
+
 TEST_F(MetricsTest, QuantileIsTheValueNumberFloorPn) {
   MakeWorld(100, 50, 0, 50);
   for (int i = 0; i < 10; ++i) AddJob(0, 1);

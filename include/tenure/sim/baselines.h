@@ -32,8 +32,8 @@
 // Deterministic: ties by canonical order of allocations, workload id, topological order. Not
 // thread-safe. Pass: O(S + D log S) for S streams (distinct pairs of leaf and shape waiting) and
 // D <= depth workloads looked at, plus O(N R) for N nodes of R runs per distinct shape that fails
-// to find victims and for the reservation; independent of the length of the queue. Sources: Lifka
-// 1995 (EASY); Fair Tree of Slurm (Cox, Morrison 2014) with its default half-life.
+// to find victims and for the reservation; independent of the length of the queue.
+// Sources: Lifka 1995 (EASY); Fair Tree of Slurm (Cox, Morrison 2014) with its default half-life.
 #ifndef TENURE_SIM_BASELINES_H_
 #define TENURE_SIM_BASELINES_H_
 
@@ -148,8 +148,8 @@ class BaselineEngine : public Engine {
     std::int32_t per_node() const { return static_cast<std::int32_t>(spec.gpus_per_node.value()); }
   };
 
-  // Waiting workloads of one leaf and shape, in the order in which the leaf wants them: what keeps
-  // the first of them waiting keeps all of them waiting.
+  // Waiting workloads of one leaf (the root: of any) and shape, in the order of the queue: what
+  // keeps the first of them waiting keeps all of them waiting.
   struct Waiting {
     std::int64_t minus_priority;
     TimePoint since;
@@ -193,6 +193,8 @@ class BaselineEngine : public Engine {
   }
   bool easy() const { return options_.mode != BaselineMode::kPriority; }
   bool IsFiller(bool funded) const { return !funded && (fair_tree() || !options_.sweeps_high); }
+  // Ordered by Fair Tree.
+  bool Ranked(bool funded) const { return fair_tree() && funded; }
   bool Stoppable(const Record& r) const {
     switch (options_.mode) {
       case BaselineMode::kPriority:
@@ -344,11 +346,12 @@ inline absl::Status BaselineEngine::Submit(const WorkloadSpec& spec, Duration li
     r.state = State::kUnplaceable;
     return absl::OkStatus();
   }
-  const auto [it, inserted] =
-      stream_of_.try_emplace({spec.allocation, shape, spec.funded()}, streams_.size());
+  // Whose it is matters only where teams differ: one queue for all needs far fewer streams.
+  const bool by_leaf = !easy() || Ranked(spec.funded());
+  const AllocationId leaf = by_leaf ? spec.allocation : kRootAllocation;
+  const auto [it, inserted] = stream_of_.try_emplace({leaf, shape, spec.funded()}, streams_.size());
   if (inserted) {
-    streams_.push_back(
-        {.leaf = spec.allocation, .shape = shape, .funded = spec.funded(), .waiting = {}});
+    streams_.push_back({.leaf = leaf, .shape = shape, .funded = spec.funded(), .waiting = {}});
   }
   r.stream = it->second;
   Enqueue(slot);
@@ -451,7 +454,7 @@ inline void BaselineEngine::Enqueue(RunSlot slot) {
   Record& r = records_[slot];
   r.state = State::kQueued;
   r.nodes.clear();
-  const std::int64_t priority = fair_tree() ? r.spec.priority : 0;
+  const std::int64_t priority = Ranked(r.spec.funded()) ? r.spec.priority : 0;
   streams_[r.stream].waiting.insert({-priority, r.since, r.spec.id, slot});
   ++queued_;
   if (r.spec.funded()) {
@@ -465,7 +468,7 @@ inline void BaselineEngine::Enqueue(RunSlot slot) {
 
 inline void BaselineEngine::Dequeue(RunSlot slot) {
   const Record& r = records_[slot];
-  const std::int64_t priority = fair_tree() ? r.spec.priority : 0;
+  const std::int64_t priority = Ranked(r.spec.funded()) ? r.spec.priority : 0;
   streams_[r.stream].waiting.erase({-priority, r.since, r.spec.id, slot});
   --queued_;
   if (r.spec.funded()) {
@@ -655,7 +658,7 @@ inline void BaselineEngine::Pass() {
     if (s.waiting.empty()) continue;
     const bool filler = IsFiller(s.funded);
     heap_.push_back({.filler = filler,
-                     .rank = fair_tree() && !filler ? rank_[s.leaf.value()] : 0,
+                     .rank = Ranked(s.funded) ? rank_[s.leaf.value()] : 0,
                      .at = s.waiting.begin(),
                      .stream = i});
   }
