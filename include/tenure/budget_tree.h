@@ -16,8 +16,8 @@
 //
 // Copyable value type, thread-compatible: const methods may be called concurrently. A span or
 // reference it returned is invalid after the next non-const call. Complexity with A allocations:
-// mutators amortised O(1) (Close O(subtree)); the first read of the order or a share after Add or
-// Close sorts, O(A log A); an applied edit costs O(siblings).
+// mutators amortised O(1) (Close O(subtree), Move O(subtree + siblings)); the first read of the
+// order or a share after Add, Close or Move sorts, O(A log A); an applied edit costs O(siblings).
 //
 // Except where a status is returned, every id passed in must be one the tree has (`contains`).
 // Source of the fill: max-min fairness (Bertsekas and Gallager, Data Networks, 6.5.2), per level.
@@ -67,6 +67,19 @@ struct BudgetEdit {
   }
 };
 
+// A subtree that went to another parent.
+struct BudgetMove {
+  AllocationId allocation, from, to;
+  TimePoint at;
+  std::string author, reason;
+
+  friend bool operator==(const BudgetMove&, const BudgetMove&) = default;
+  template <class Archive>
+  void Serialize(Archive& ar) {
+    ar(allocation, from, to, at, author, reason);
+  }
+};
+
 // Memory of WaterFill, reused from call to call. One per thread.
 class WaterFillScratch {
  private:
@@ -97,13 +110,37 @@ class BudgetTree {
   // beyond kTimeLimit), NotFound, FailedPrecondition (closed).
   absl::Status ScheduleWeight(AllocationId id, Weight weight, TimePoint effective,
                               std::string author, std::string reason);
+  // Plans that `id` weighs `weight` in [from, until) and then again what it weighed before. Boosts
+  // of one allocation may overlap: the latest to begin counts, and when any of them ends the others
+  // stand as if it had not been. A weight planned by ScheduleWeight that takes effect during boosts
+  // overrides them: it stays, and their ends change nothing. Errors of ScheduleWeight, and
+  // InvalidArgument (until <= from).
+  absl::Status ScheduleBoost(AllocationId id, Weight weight, TimePoint from, TimePoint until,
+                             std::string author, std::string reason);
   // Applies the planned edits with effective <= now, by (effective, order of planning). True if a
   // weight changed.
   bool ApplyEdits(TimePoint now);
   // When ApplyEdits has something to do next; kNever if never.
-  TimePoint next_edit() const { return pending_.empty() ? kNever : pending_.front().effective; }
-  // What was applied, in order of application.
+  TimePoint next_edit() const {
+    return pending_.empty() ? kNever : pending_.front().edit.effective;
+  }
+  // What was applied, in order of application. The end of a boost is an edit of its own, with the
+  // boost's author and reason; one that was overridden is not listed.
   std::span<const BudgetEdit> edits() const { return applied_; }
+
+  // Puts `id` and all below it under `to`; weights, ids and names stay, planned edits too. A parent
+  // that has lost its last child is a leaf again. Errors, in this order, with the tree unchanged:
+  // NotFound (either), InvalidArgument (the root; `to` is `id` or below it; already its parent),
+  // FailedPrecondition (either is closed; `to` was charged as a leaf), AlreadyExists (`to` has an
+  // open child of that name).
+  absl::Status Move(AllocationId id, AllocationId to, TimePoint at, std::string author,
+                    std::string reason);
+  std::span<const BudgetMove> moves() const { return moves_; }
+  // Whether `id` is `ancestor` or below it. O(depth).
+  bool Inside(AllocationId id, AllocationId ancestor) const {
+    while (id != ancestor && id != kRootAllocation) id = At(id).parent;
+    return id == ancestor;
+  }
 
   // Closes `id` and all below it: no share any more, as if the weight were 0; the node, its name
   // and weight stay for the record. Errors: InvalidArgument (the root), NotFound,
@@ -120,7 +157,7 @@ class BudgetTree {
   bool charged(AllocationId id) const { return At(id).charged; }
   // Of the root: the root.
   AllocationId parent(AllocationId id) const { return At(id).parent; }
-  // In order of creation, closed ones included.
+  // In order of ids, closed ones included.
   std::span<const AllocationId> children(AllocationId id) const { return At(id).children; }
   const std::string& name(AllocationId id) const { return At(id).name; }
   // 0 for the root.
@@ -165,7 +202,7 @@ class BudgetTree {
 
   template <class Archive>
   void Serialize(Archive& ar) {
-    ar(entries_, pending_, applied_);
+    ar(entries_, pending_, applied_, boosts_, boost_count_, moves_);
     if constexpr (Archive::kReading) Rederive();
   }
 
@@ -186,6 +223,26 @@ class BudgetTree {
     template <class Archive>
     void Serialize(Archive& ar) {
       ar(name, weight, parent, closed, charged);
+    }
+  };
+
+  struct PlannedEdit {
+    BudgetEdit edit;          // `before` is not set
+    std::uint32_t boost = 0;  // number of the boost that begins or ends; 0: an ordinary edit
+    bool ends = false;
+    template <class Archive>
+    void Serialize(Archive& ar) {
+      ar(edit, boost, ends);
+    }
+  };
+  // A boost in force or covered by a later one.
+  struct Boost {
+    AllocationId allocation;
+    std::uint32_t number = 0;
+    Weight restore;  // the weight under it
+    template <class Archive>
+    void Serialize(Archive& ar) {
+      ar(allocation, number, restore);
     }
   };
 
@@ -262,6 +319,10 @@ class BudgetTree {
     return absl::HashOf(parent.value(), View(name));
   }
   void Index(std::uint32_t id);
+  void Unindex(std::uint32_t id);
+  absl::Status CheckEdit(AllocationId id, Weight weight, TimePoint effective) const;
+  void Plan(PlannedEdit planned);
+  bool EndBoost(std::uint32_t number, BudgetEdit& edit);
   // Sets all that is not serialized. What cannot be a tree (a damaged archive) becomes a lone root.
   void Rederive();
   // The open child of that name, or kNone.
@@ -279,9 +340,12 @@ class BudgetTree {
                   std::span<const std::int64_t> multiplier_q16, WaterFillScratch& scratch,
                   std::vector<MilliGpu>& out) const;
 
-  std::vector<Entry> entries_;       // by id
-  std::vector<BudgetEdit> pending_;  // by (effective, order of planning); `before` is not set
+  std::vector<Entry> entries_;        // by id
+  std::vector<PlannedEdit> pending_;  // by (effective, order of planning)
   std::vector<BudgetEdit> applied_;
+  std::vector<Boost> boosts_;  // in order of application
+  std::uint32_t boost_count_ = 0;
+  std::vector<BudgetMove> moves_;
   absl::flat_hash_map<std::size_t, std::uint32_t> index_;  // (parent, name) -> newest with that key
   Cache cache_;
 };
@@ -301,28 +365,49 @@ inline void BudgetTree::Index(std::uint32_t id) {
   it->second = id;
 }
 
+inline void BudgetTree::Unindex(std::uint32_t id) {
+  const auto it = index_.find(Key(entries_[id].parent, entries_[id].name));
+  std::uint32_t* link = &it->second;
+  while (*link != id) link = &entries_[*link].next_alike;
+  *link = entries_[id].next_alike;
+  if (it->second == kNone) index_.erase(it);
+}
+
 inline void BudgetTree::Rederive() {
   bool valid = !entries_.empty();
   for (std::size_t i = 1; i < entries_.size(); ++i) {
-    valid = valid && entries_[i].parent.value() < i && CheckWeight(entries_[i].weight).ok();
+    valid = valid && contains(entries_[i].parent) && CheckWeight(entries_[i].weight).ok();
   }
-  for (const BudgetEdit& edit : pending_) {
-    valid = valid && contains(edit.allocation) && CheckWeight(edit.after).ok();
+  for (const PlannedEdit& p : pending_) {
+    valid = valid && contains(p.edit.allocation) && CheckWeight(p.edit.after).ok();
   }
-  if (!valid) {
+  for (const Boost& b : boosts_) {
+    valid = valid && contains(b.allocation) && CheckWeight(b.restore).ok();
+  }
+  std::vector<std::uint32_t> walk;  // from the root down: what is not reached is no tree
+  if (valid) {
+    for (std::uint32_t i = 1; i < entries_.size(); ++i) {
+      At(entries_[i].parent).children.emplace_back(i);
+    }
+    walk.push_back(0);
+    for (std::size_t i = 0; i < walk.size(); ++i) {
+      for (const AllocationId child : entries_[walk[i]].children) {
+        At(child).depth = entries_[walk[i]].depth + 1;
+        walk.push_back(child.value());
+      }
+    }
+  }
+  if (walk.size() != entries_.size() || !valid) {
     entries_.clear();
     entries_.emplace_back();
     pending_.clear();
     applied_.clear();
+    boosts_.clear();
+    moves_.clear();
   }
   cache_.Drop();
   index_.clear();
-  for (std::uint32_t i = 1; i < entries_.size(); ++i) {
-    Entry& e = entries_[i];
-    e.depth = At(e.parent).depth + 1;
-    At(e.parent).children.emplace_back(i);
-    Index(i);
-  }
+  for (std::uint32_t i = 1; i < entries_.size(); ++i) Index(i);
 }
 
 inline std::uint32_t BudgetTree::OpenChild(AllocationId parent, std::string_view name) const {
@@ -382,8 +467,8 @@ inline absl::StatusOr<AllocationId> BudgetTree::Add(std::string name, Allocation
   return AllocationId(id);
 }
 
-inline absl::Status BudgetTree::ScheduleWeight(AllocationId id, Weight weight, TimePoint effective,
-                                               std::string author, std::string reason) {
+inline absl::Status BudgetTree::CheckEdit(AllocationId id, Weight weight,
+                                          TimePoint effective) const {
   const auto what = [&] { return absl::StrCat("allocation ", id.value()); };
   if (absl::Status s = CheckWeight(weight); !s.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(what(), ": ", s.message()));
@@ -397,20 +482,68 @@ inline absl::Status BudgetTree::ScheduleWeight(AllocationId id, Weight weight, T
     return absl::InvalidArgumentError(absl::StrCat(what(), ": the root has no siblings to weigh"));
   }
   if (At(id).closed) return absl::FailedPreconditionError(absl::StrCat(what(), " is closed"));
-  BudgetEdit edit{id, Weight{0}, weight, effective, std::move(author), std::move(reason)};
-  const auto position =
-      std::upper_bound(pending_.begin(), pending_.end(), effective,
-                       [](TimePoint t, const BudgetEdit& e) { return t < e.effective; });
-  pending_.insert(position, std::move(edit));
   return absl::OkStatus();
+}
+
+inline void BudgetTree::Plan(PlannedEdit planned) {
+  const auto position =
+      std::upper_bound(pending_.begin(), pending_.end(), planned.edit.effective,
+                       [](TimePoint t, const PlannedEdit& p) { return t < p.edit.effective; });
+  pending_.insert(position, std::move(planned));
+}
+
+inline absl::Status BudgetTree::ScheduleWeight(AllocationId id, Weight weight, TimePoint effective,
+                                               std::string author, std::string reason) {
+  if (absl::Status s = CheckEdit(id, weight, effective); !s.ok()) return s;
+  Plan({{id, Weight{0}, weight, effective, std::move(author), std::move(reason)}, 0, false});
+  return absl::OkStatus();
+}
+
+inline absl::Status BudgetTree::ScheduleBoost(AllocationId id, Weight weight, TimePoint from,
+                                              TimePoint until, std::string author,
+                                              std::string reason) {
+  if (absl::Status s = CheckEdit(id, weight, from); !s.ok()) return s;
+  if (absl::Status s = CheckEdit(id, weight, until); !s.ok()) return s;
+  if (until <= from) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("allocation ", id.value(), ": boost from ", from.time_since_epoch().count(),
+                     " us until ", until.time_since_epoch().count(), " us is empty"));
+  }
+  ++boost_count_;
+  Plan({{id, Weight{0}, weight, from, author, reason}, boost_count_, false});
+  Plan({{id, Weight{0}, weight, until, std::move(author), std::move(reason)}, boost_count_, true});
+  return absl::OkStatus();
+}
+
+// Takes a boost away; true if it was in force, with the weight to restore in `edit`.
+inline bool BudgetTree::EndBoost(std::uint32_t number, BudgetEdit& edit) {
+  const auto boost = std::find_if(boosts_.begin(), boosts_.end(),
+                                  [&](const Boost& b) { return b.number == number; });
+  if (boost == boosts_.end()) return false;  // an edit has overridden it
+  const auto above = std::find_if(
+      boost + 1, boosts_.end(), [&](const Boost& b) { return b.allocation == boost->allocation; });
+  const bool in_force = above == boosts_.end();
+  (in_force ? edit.after : above->restore) = boost->restore;
+  boosts_.erase(boost);
+  return in_force;
 }
 
 inline bool BudgetTree::ApplyEdits(TimePoint now) {
   std::size_t due = 0;
   bool changed = false;
-  for (; due < pending_.size() && pending_[due].effective <= now; ++due) {
-    BudgetEdit& edit = pending_[due];
+  for (; due < pending_.size() && pending_[due].edit.effective <= now; ++due) {
+    const auto& [planned, boost, ends] = pending_[due];
+    BudgetEdit edit = planned;
     Entry& e = At(edit.allocation);
+    if (ends) {
+      if (!EndBoost(boost, edit)) continue;
+    } else if (boost != 0) {
+      boosts_.push_back({edit.allocation, boost, e.weight});
+    } else {
+      boosts_.erase(std::remove_if(boosts_.begin(), boosts_.end(),
+                                   [&](const Boost& b) { return b.allocation == edit.allocation; }),
+                    boosts_.end());
+    }
     edit.before = e.weight;
     e.weight = edit.after;
     applied_.push_back(std::move(edit));
@@ -422,6 +555,57 @@ inline bool BudgetTree::ApplyEdits(TimePoint now) {
   }
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(due));
   return changed;
+}
+
+inline absl::Status BudgetTree::Move(AllocationId id, AllocationId to, TimePoint at,
+                                     std::string author, std::string reason) {
+  const auto what = [&] { return absl::StrCat("allocation ", id.value()); };
+  for (const AllocationId a : {id, to}) {
+    if (!contains(a)) return absl::NotFoundError(absl::StrCat("no allocation ", a.value()));
+  }
+  if (id == kRootAllocation) {
+    return absl::InvalidArgumentError("allocation 0: the root cannot be moved");
+  }
+  if (Inside(to, id)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what(), " cannot be moved below itself, to allocation ", to.value()));
+  }
+  if (At(id).parent == to) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what(), " is a child of allocation ", to.value(), " already"));
+  }
+  for (const AllocationId a : {id, to}) {
+    if (At(a).closed) {
+      return absl::FailedPreconditionError(absl::StrCat("allocation ", a.value(), " is closed"));
+    }
+  }
+  if (At(to).charged) {
+    return absl::FailedPreconditionError(absl::StrCat(what(), ": parent allocation ", to.value(),
+                                                      " was charged and must stay a leaf"));
+  }
+  if (const std::uint32_t twin = OpenChild(to, At(id).name); twin != kNone) {
+    return absl::AlreadyExistsError(absl::StrCat(what(), ": allocation ", twin, " of parent ",
+                                                 to.value(), " has its name \"",
+                                                 absl::CHexEscape(At(id).name), "\""));
+  }
+  Unindex(id.value());
+  Entry& e = At(id);
+  std::vector<AllocationId>& old = At(e.parent).children;
+  old.erase(std::find(old.begin(), old.end(), id));
+  std::vector<AllocationId>& siblings = At(to).children;
+  siblings.insert(std::lower_bound(siblings.begin(), siblings.end(), id), id);
+  moves_.push_back({id, e.parent, to, at, std::move(author), std::move(reason)});
+  e.parent = to;
+  Index(id.value());
+  std::vector<AllocationId> below = {id};
+  while (!below.empty()) {
+    Entry& x = At(below.back());
+    below.pop_back();
+    x.depth = At(x.parent).depth + 1;
+    below.insert(below.end(), x.children.begin(), x.children.end());
+  }
+  cache_.Drop();
+  return absl::OkStatus();
 }
 
 inline absl::Status BudgetTree::Close(AllocationId id) {

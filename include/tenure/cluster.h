@@ -72,16 +72,21 @@ struct Node {
   std::int32_t occupied = 0;
   std::int32_t stopping = 0;
   std::int32_t claimed = 0;
-  std::int32_t sessions = 0;               // interactive runs
+  std::int32_t sessions = 0;       // interactive runs
+  RunSlot reserved_for = kNoSlot;  // a gang that will take the node at `reserved_at`
+  TimePoint reserved_at{};
   absl::InlinedVector<Occupant, 8> runs;   // in order of arrival
   absl::InlinedVector<Occupant, 1> holds;  // in order of creation
 
   std::int32_t free() const { return gpus - occupied - std::max(0, claimed - stopping); }
   std::int32_t soon() const { return gpus - occupied + stopping - claimed; }
+  // Whether work that is protected until `ends` may start here.
+  bool Admits(TimePoint ends) const { return reserved_for == kNoSlot || ends <= reserved_at; }
 
   template <class Archive>
   void Serialize(Archive& ar) {
-    ar(name, gpus, type, domain, health, occupied, stopping, claimed, sessions, runs, holds);
+    ar(name, gpus, type, domain, health, occupied, stopping, claimed, sessions, reserved_for,
+       reserved_at, runs, holds);
   }
 };
 
@@ -90,9 +95,10 @@ struct Pool {
   GpuTypeId type;
   std::vector<NodeId> nodes;                                   // by slot
   std::vector<std::pair<std::uint32_t, std::uint32_t>> range;  // of slots, by domain
-  internal::FreeIndex declared;       // level = GPUs of the node, whatever its health
-  internal::FreeIndex general, lane;  // level = free GPUs, healthy nodes only
-  internal::Bitmap sessions;          // slots of nodes with interactive runs
+  // level = GPUs of the node, whatever its health
+  internal::FreeIndex declared, declared_lane;
+  internal::FreeIndex general, lane, reserved;  // level = free GPUs, healthy nodes only
+  internal::Bitmap sessions;                    // slots of nodes with interactive runs
 };
 
 class Cluster {
@@ -238,6 +244,21 @@ class Cluster {
     });
   }
 
+  // From now on only work whose protection ends by `at` starts on the node.
+  void Reserve(NodeId id, RunSlot run, TimePoint at) {
+    Change(id, [&](Node& n) {
+      Unindex(n);
+      n.reserved_for = run;
+      n.reserved_at = at;
+    });
+  }
+  void Unreserve(NodeId id) {
+    Change(id, [&](Node& n) {
+      Unindex(n);
+      n.reserved_for = kNoSlot;
+    });
+  }
+
   // --- Indices --------------------------------------------------------------------------------
 
   // Brings the indices up to date after AddNode, AddDomain or SetLane. Cheap when nothing changed.
@@ -302,12 +323,21 @@ class Cluster {
     return GpuCount(n.health == NodeHealth::kUp ? std::max(0, n.free()) : 0);
   }
 
+  static internal::FreeIndex& IndexOf(Pool& pool, const Node& n) {
+    return n.lane ? pool.lane : n.reserved_for != kNoSlot ? pool.reserved : pool.general;
+  }
+  // Before the node changes from one index to another.
+  void Unindex(const Node& n) {
+    if (stale_) return;
+    IndexOf(pools_[pool_of_type_[n.type.value()]], n).Set(n.slot, internal::FreeIndex::kAbsent);
+  }
+
   void Index(const Node& n) {
     Pool& pool = pools_[pool_of_type_[n.type.value()]];
     const std::int16_t level = n.health == NodeHealth::kUp
                                    ? static_cast<std::int16_t>(std::max(0, n.free()))
                                    : internal::FreeIndex::kAbsent;
-    (n.lane ? pool.lane : pool.general).Set(n.slot, level);
+    IndexOf(pool, n).Set(n.slot, level);
     if (n.sessions > 0) {
       pool.sessions.Insert(n.slot);
     } else {
@@ -390,7 +420,8 @@ inline void Cluster::Rebuild() {
       domain_of_slot.push_back(n.domain);
     }
     const auto levels = static_cast<std::size_t>(largest) + 1;
-    for (auto* index : {&pool.declared, &pool.general, &pool.lane}) {
+    for (auto* index :
+         {&pool.declared, &pool.declared_lane, &pool.general, &pool.lane, &pool.reserved}) {
       index->Reset(levels, domain_of_slot, parent);
     }
     pool.sessions.Reset(pool.nodes.size());
@@ -402,7 +433,7 @@ inline void Cluster::Rebuild() {
     for (std::int64_t s = 0; s < n; ++s) {
       Node& x = nodes_[p.nodes[static_cast<std::size_t>(s)].value()];
       x.lane = s >= n - lane;
-      p.declared.Set(x.slot, static_cast<std::int16_t>(x.gpus));
+      (x.lane ? p.declared_lane : p.declared).Set(x.slot, static_cast<std::int16_t>(x.gpus));
       free_ += Available(x);
       Index(x);
     }

@@ -24,6 +24,7 @@ enum class StopReason : std::uint8_t {
   kPreempted = 0,  // for `beneficiary`
   kDrain = 1,      // its node drains and its protection is over
   kCancelled = 2,  // its owner cancelled it
+  kPromise = 3,    // a promised start of `beneficiary` is due
 };
 
 // Why a workload waits. The order is the order of explanation: the first that applies.
@@ -35,6 +36,9 @@ enum class WaitReason : std::uint8_t {
   kNoCapacity = 4,     // fits the cluster, but not what is free or may be stopped for it now
   kWaitsForStop = 5,   // GPUs are held for it; victims are being stopped
   kUnfundedWaits = 6,  // minimum 0: waits for GPUs nobody funded wants
+  kReserved = 7,       // has a promised start
+  kSessionCap = 8,     // its allocation's sessions have as many GPUs as they may (`session_cap`)
+  kSuspended = 9,      // an idle session that was stopped; goes on when its owner is back
 };
 
 // A slice of Decisions::node_pool.
@@ -54,7 +58,7 @@ struct Stop {
   WorkloadId workload;
   RunNumber run;
   StopReason reason = StopReason::kPreempted;
-  WorkloadId beneficiary;  // for kPreempted
+  WorkloadId beneficiary;  // for kPreempted and kPromise
   Duration grace{0};       // time the run may use to save its work
   GpuTime lost_work;       // estimate: work since the last checkpoint + restart overhead, x GPUs
 };
@@ -67,10 +71,19 @@ struct Hold {
   TimePoint expires;
 };
 
+// A gang is promised a start on these nodes by `start_by`. Reported when the promise is made or,
+// after the failure of one of its nodes, restated.
+struct Promise {
+  WorkloadId workload;
+  NodeList nodes;
+  TimePoint start_by;
+};
+
 struct Decisions {
   std::vector<Start> starts;
   std::vector<Stop> stops;
   std::vector<Hold> holds;
+  std::vector<Promise> promises;
   std::vector<NodeId> node_pool;
   // Call Decide again at this time at the latest even if nothing is reported; kNever if time alone
   // changes nothing.
@@ -81,11 +94,13 @@ struct Decisions {
   }
   std::span<const NodeId> Nodes(const Start& s) const { return Nodes(s.nodes); }
   std::span<const NodeId> Nodes(const Hold& h) const { return Nodes(h.nodes); }
+  std::span<const NodeId> Nodes(const Promise& p) const { return Nodes(p.nodes); }
 
   void Clear() {
     starts.clear();
     stops.clear();
     holds.clear();
+    promises.clear();
     node_pool.clear();
     next_wakeup = kNever;
   }

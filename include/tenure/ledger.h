@@ -10,6 +10,11 @@
 // Everything is charged to the leaf and all its ancestors in integers, so a parent is the exact sum
 // of its children at any time. Complexity: O(depth) amortised per change. Copyable,
 // thread-compatible.
+//
+// Amounts that shares are compared with are charged GPUs: GPUs x the rate of their type, as
+// MilliGpu. Where a plain GpuCount is given, the rate is the standard one. Charges over time are
+// kept in whole units of 1 / unit() of a GPU, 1 as long as all rates are multiples of it; so they
+// are exact, and answers are in GPU-time, with the thousandths apart (UseRest).
 #ifndef TENURE_LEDGER_H_
 #define TENURE_LEDGER_H_
 
@@ -33,65 +38,134 @@ class Ledger {
   }
 
   // Funded (charged) and unfunded (free, reported apart) occupancy changes by `delta` at `at`.
+  void Charge(const BudgetTree& tree, AllocationId leaf, TimePoint at, MilliGpu delta) {
+    const GpuCount units(Units(delta));
+    ForPath(tree, leaf, [&](Account& a) { a.funded.Change(at, units); });
+  }
   void Charge(const BudgetTree& tree, AllocationId leaf, TimePoint at, GpuCount delta) {
-    ForPath(tree, leaf, [&](Account& a) { a.funded.Change(at, delta); });
+    Charge(tree, leaf, at, ToMilli(delta));
   }
   void ChargeUnfunded(const BudgetTree& tree, AllocationId leaf, TimePoint at, GpuCount delta) {
     ForPath(tree, leaf, [&](Account& a) { a.unfunded.Change(at, delta); });
   }
   // Funded GPUs placed (running, starting or held) and funded GPUs waiting.
+  void AddPlaced(const BudgetTree& tree, AllocationId leaf, GpuCount delta, MilliGpu charge) {
+    ForPath(tree, leaf, [&](Account& a) {
+      a.placed += delta;
+      a.placed_charge += charge;
+    });
+  }
   void AddPlaced(const BudgetTree& tree, AllocationId leaf, GpuCount delta) {
-    ForPath(tree, leaf, [&](Account& a) { a.placed += delta; });
+    AddPlaced(tree, leaf, delta, ToMilli(delta));
+  }
+  void AddQueued(const BudgetTree& tree, AllocationId leaf, GpuCount delta, MilliGpu charge) {
+    ForPath(tree, leaf, [&](Account& a) {
+      a.queued += delta;
+      a.queued_charge += charge;
+    });
   }
   void AddQueued(const BudgetTree& tree, AllocationId leaf, GpuCount delta) {
-    ForPath(tree, leaf, [&](Account& a) { a.queued += delta; });
+    AddQueued(tree, leaf, delta, ToMilli(delta));
   }
-  // A run of `gpus` is committed until `until`: the rest of its protection counts as used at once.
-  void Commit(const BudgetTree& tree, AllocationId leaf, GpuCount gpus, TimePoint until) {
-    ForPath(tree, leaf, [&](Account& a) { a.Commit(gpus.value(), until); });
+  // A run that is charged `charge` is committed until `until`: the rest of its protection counts as
+  // used at once.
+  void Commit(const BudgetTree& tree, AllocationId leaf, MilliGpu charge, TimePoint until) {
+    ForPath(tree, leaf, [&](Account& a) { a.Commit(Units(charge), until); });
   }
-  void Uncommit(const BudgetTree& tree, AllocationId leaf, GpuCount gpus, TimePoint until) {
-    ForPath(tree, leaf, [&](Account& a) { a.Commit(-gpus.value(), until); });
+  void Uncommit(const BudgetTree& tree, AllocationId leaf, MilliGpu charge, TimePoint until) {
+    ForPath(tree, leaf, [&](Account& a) { a.Commit(-Units(charge), until); });
   }
 
-  GpuTime Use(AllocationId id, TimePoint now) { return At(id).funded.Use(now); }
-  GpuTime UseAt(AllocationId id, TimePoint now) const { return At(id).funded.UseAt(now); }
+  std::int64_t unit() const { return unit_; }
+  // Makes the unit finer: a divisor of 1000 and a multiple of the present one. Nothing else
+  // changes.
+  void Refine(std::int64_t unit) {
+    const std::int64_t factor = unit / unit_;
+    unit_ = unit;
+    for (Account& a : accounts_) a.Scale(factor);
+  }
+
+  // `id` has gone from the parent `from` to its present one: all that its account holds, history
+  // included, leaves the old ancestors and enters the new ones. O(depth x segments).
+  void Move(const BudgetTree& tree, AllocationId id, AllocationId from) {
+    const Account moved = At(id);
+    ForPath(tree, from, [&](Account& a) { a.Add(moved, -1); });
+    ForPath(tree, tree.parent(id), [&](Account& a) { a.Add(moved, +1); });
+  }
+
+  GpuTime Use(AllocationId id, TimePoint now) { return Whole(At(id).funded.Use(now).value()); }
+  GpuTime UseAt(AllocationId id, TimePoint now) const {
+    return Whole(At(id).funded.UseAt(now).value());
+  }
+  // Thousandths of a GPU-microsecond that UseAt leaves out.
+  std::int64_t UseRestAt(AllocationId id, TimePoint now) const {
+    return At(id).funded.UseAt(now).value() % unit_ * (1000 / unit_);
+  }
   GpuTime UnfundedUseAt(AllocationId id, TimePoint now) const { return At(id).unfunded.UseAt(now); }
   // Committed GPU-time that lies after `now`. Exact if every commitment that ended was withdrawn.
   GpuTime Ahead(AllocationId id, TimePoint now) const {
     const Account& a = At(id);
     const absl::int128 ahead =
         a.committed_until - absl::int128(a.committed) * now.time_since_epoch().count();
-    return GpuTime(static_cast<std::int64_t>(ahead));
+    return Whole(static_cast<std::int64_t>(ahead));
   }
   GpuCount placed(AllocationId id) const { return At(id).placed; }
+  MilliGpu placed_charge(AllocationId id) const { return At(id).placed_charge; }
+  // The part of `placed_charge` that belongs to interactive sessions.
+  void AddSessions(const BudgetTree& tree, AllocationId leaf, MilliGpu delta) {
+    ForPath(tree, leaf, [&](Account& a) { a.sessions += delta; });
+  }
+  MilliGpu sessions(AllocationId id) const { return At(id).sessions; }
   GpuCount queued(AllocationId id) const { return At(id).queued; }
   GpuCount demand(AllocationId id) const { return At(id).placed + At(id).queued; }
-  GpuCount charged_now(AllocationId id) const { return At(id).funded.rate(); }
+  MilliGpu demand_charge(AllocationId id) const {
+    return At(id).placed_charge + At(id).queued_charge;
+  }
   GpuCount unfunded_now(AllocationId id) const { return At(id).unfunded.rate(); }
 
   template <class Archive>
   void Serialize(Archive& ar) {
-    ar(window_, accounts_);
+    ar(window_, unit_, accounts_);
+    if constexpr (Archive::kReading) {
+      if (unit_ < 1 || 1000 % unit_ != 0) unit_ = 1;
+    }
   }
 
  private:
   struct Account {
     explicit Account(Duration window = kDefaultLookback) : funded(window), unfunded(window) {}
-    void Commit(std::int64_t gpus, TimePoint until) {
-      committed += gpus;
-      committed_until += absl::int128(gpus) * until.time_since_epoch().count();
+    void Commit(std::int64_t units, TimePoint until) {
+      committed += units;
+      committed_until += absl::int128(units) * until.time_since_epoch().count();
+    }
+    void Scale(std::int64_t factor) {
+      funded.Scale(factor);
+      committed *= factor;
+      committed_until *= factor;
+    }
+    void Add(const Account& other, std::int64_t sign) {
+      funded.Add(other.funded, sign);
+      unfunded.Add(other.unfunded, sign);
+      placed += GpuCount(sign * other.placed.value());
+      queued += GpuCount(sign * other.queued.value());
+      placed_charge += MilliGpu(sign * other.placed_charge.value());
+      queued_charge += MilliGpu(sign * other.queued_charge.value());
+      sessions += MilliGpu(sign * other.sessions.value());
+      committed += sign * other.committed;
+      committed_until += absl::int128(sign) * other.committed_until;
     }
     UsageMeter funded, unfunded;
     GpuCount placed, queued;
-    std::int64_t committed = 0;        // GPUs under protection
-    absl::int128 committed_until = 0;  // sum of GPUs x end of protection
+    MilliGpu placed_charge, queued_charge, sessions;
+    std::int64_t committed = 0;        // units under protection
+    absl::int128 committed_until = 0;  // sum of units x end of protection
 
     template <class Archive>
     void Serialize(Archive& ar) {
       auto high = absl::Int128High64(committed_until);
       auto low = absl::Int128Low64(committed_until);
-      ar(funded, unfunded, placed, queued, committed, high, low);
+      ar(funded, unfunded, placed, queued, placed_charge, queued_charge, sessions, committed, high,
+         low);
       committed_until = absl::MakeInt128(high, low);
     }
   };
@@ -103,10 +177,13 @@ class Ledger {
       if (a == kRootAllocation) break;
     }
   }
+  std::int64_t Units(MilliGpu charge) const { return charge.value() / (1000 / unit_); }
+  GpuTime Whole(std::int64_t units) const { return GpuTime(unit_ == 1 ? units : units / unit_); }
   Account& At(AllocationId id) { return accounts_[id.value()]; }
   const Account& At(AllocationId id) const { return accounts_[id.value()]; }
 
   Duration window_;
+  std::int64_t unit_ = 1;
   std::vector<Account> accounts_;
 };
 

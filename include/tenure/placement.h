@@ -25,6 +25,17 @@
 
 namespace tenure {
 
+// Protections in powers of two: whether a node that is promised to a gang may be used is decided by
+// the upper limit of the band, so that all requests of a shape have the same answer.
+constexpr Duration BandLimit(std::uint8_t band) {
+  return std::chrono::minutes(15) * (std::int64_t{1} << band);
+}
+constexpr std::uint8_t BandOf(Duration protection) {
+  std::uint8_t band = 0;
+  while (band < 20 && BandLimit(band) < protection) ++band;
+  return band;
+}
+
 // All of a request that decides where it can go. Equal shapes have equal answers.
 struct Shape {
   std::int32_t nodes = 1;
@@ -35,15 +46,18 @@ struct Shape {
   WorkloadClass workload_class = WorkloadClass::kTraining;
   bool lane = false;  // may use lane nodes
   bool funded = true;
+  std::uint8_t band = 0;  // its protection is at most BandLimit(band)
 
   GpuCount total() const { return GpuCount(std::int64_t{nodes} * gpus); }
+  // The end of the protection of a start at `now`, rounded up to the band.
+  TimePoint EndsBy(TimePoint now) const { return funded ? now + BandLimit(band) : now; }
   friend auto operator<=>(const Shape&, const Shape&) = default;
 
   // True if whatever place holds `this` also holds `smaller`: if `smaller` found no place, neither
   // does this shape.
   bool Dominates(const Shape& smaller) const {
     return type == smaller.type && gpus >= smaller.gpus && nodes >= smaller.nodes &&
-           (smaller.lane || !lane) && funded == smaller.funded &&
+           (smaller.lane || !lane) && funded == smaller.funded && band >= smaller.band &&
            (workload_class == WorkloadClass::kDebug) ==
                (smaller.workload_class == WorkloadClass::kDebug) &&
            (smaller.nodes == 1 || smaller.rule == TopologyRule::kPreferred ||
@@ -145,7 +159,7 @@ bool PlaceGang(const Cluster& cluster, const Pool& pool, const Shape& shape, con
 // The best single node of a pool and how tight it is (free - asked), or -1.
 template <class Score>
 std::int64_t PlaceOne(const Cluster& cluster, const Pool& pool, const Shape& shape,
-                      const Score& score, NodeId avoid, NodeId& out) {
+                      const Score& score, TimePoint ends, NodeId avoid, NodeId& out) {
   if (shape.workload_class == WorkloadClass::kInteractive && shape.funded) {
     // Sessions live for days and are lost when stopped: packed on few nodes they leave whole nodes
     // to everybody else.
@@ -154,7 +168,10 @@ std::int64_t PlaceOne(const Cluster& cluster, const Pool& pool, const Shape& sha
          s = pool.sessions.NextFrom(static_cast<std::size_t>(s) + 1)) {
       const auto slot = static_cast<std::size_t>(s);
       const Node& n = cluster.node(pool.nodes[slot]);
-      if (n.lane || pool.general.level(slot) < shape.gpus || pool.nodes[slot] == avoid) continue;
+      if (n.lane || n.health != NodeHealth::kUp || n.free() < shape.gpus || !n.Admits(ends) ||
+          pool.nodes[slot] == avoid) {
+        continue;
+      }
       if (n.sessions > best) {
         best = n.sessions;
         out = pool.nodes[slot];
@@ -162,11 +179,12 @@ std::int64_t PlaceOne(const Cluster& cluster, const Pool& pool, const Shape& sha
     }
     if (best > 0) return 0;
   }
+  const auto usable = [&](NodeId id) { return id != avoid && cluster.node(id).Admits(ends); };
   const auto search = [&](const FreeIndex& index) -> std::int64_t {
     std::int64_t tight = -1;
     if constexpr (Score::kNone) {
       index.VisitTightest(shape.gpus, 0, pool.nodes.size(), [&](std::size_t slot) {
-        if (pool.nodes[slot] == avoid) return true;
+        if (!usable(pool.nodes[slot])) return true;
         out = pool.nodes[slot];
         tight = index.level(slot) - shape.gpus;
         return false;
@@ -174,7 +192,7 @@ std::int64_t PlaceOne(const Cluster& cluster, const Pool& pool, const Shape& sha
     } else {
       std::int64_t best = 0;
       index.VisitTightest(shape.gpus, 0, pool.nodes.size(), [&](std::size_t slot) {
-        if (pool.nodes[slot] == avoid) return true;
+        if (!usable(pool.nodes[slot])) return true;
         const std::int64_t s = score(cluster.node(pool.nodes[slot]));
         if (tight < 0 || s > best) {
           best = s;
@@ -191,6 +209,7 @@ std::int64_t PlaceOne(const Cluster& cluster, const Pool& pool, const Shape& sha
     if (const std::int64_t t = search(pool.lane); t >= 0) return t;
   }
   if (const std::int64_t t = search(pool.general); t >= 0) return t;
+  if (const std::int64_t t = search(pool.reserved); t >= 0) return t;
   return shape.lane && !lane_first ? search(pool.lane) : -1;
 }
 
@@ -199,12 +218,14 @@ std::int64_t PlaceOne(const Cluster& cluster, const Pool& pool, const Shape& sha
 inline constexpr NodeId kNoNode{0xffffffffu};
 
 // Appends the nodes for `shape` to `out` and returns true if free GPUs hold it now; else false and
-// `out` is unchanged. A request for any GPU type goes to the type where it fits tightest (gangs:
-// the first type that holds them), never over two types. `avoid`: a node not to be used by a
-// single-node request. Requires an up to date index (Cluster::Reindex).
+// `out` is unchanged. Nodes reserved for a gang are used last, by single-node requests whose
+// protection ends in time. A request for any GPU type goes to the type where it fits tightest
+// (gangs: the first type that holds them), never over two types. `avoid`: a node not to be used by
+// a single-node request. `now` matters only where nodes are reserved. Requires an up to date index
+// (Cluster::Reindex).
 template <class Score>
 bool PlaceFree(const Cluster& cluster, const Shape& shape, const Score& score, NodeId avoid,
-               std::vector<NodeId>& out) {
+               std::vector<NodeId>& out, TimePoint now = TimePoint()) {
   if (cluster.free() < shape.total()) return false;
   std::int64_t best = -1;
   NodeId best_node = kNoNode;
@@ -215,7 +236,8 @@ bool PlaceFree(const Cluster& cluster, const Shape& shape, const Score& score, N
       continue;
     }
     NodeId node = kNoNode;
-    const std::int64_t tight = internal::PlaceOne(cluster, pool, shape, score, avoid, node);
+    const std::int64_t tight =
+        internal::PlaceOne(cluster, pool, shape, score, shape.EndsBy(now), avoid, node);
     if (tight >= 0 && (best < 0 || tight < best)) {
       best = tight;
       best_node = node;
@@ -226,7 +248,8 @@ bool PlaceFree(const Cluster& cluster, const Shape& shape, const Score& score, N
   return true;
 }
 
-// True if the declared cluster (drained and failed nodes counted, all of it empty) holds `shape`.
+// True if the declared cluster (drained and failed nodes counted, all of it empty) holds `shape`,
+// outside the lane if it may not use the lane.
 inline bool EverFits(const Cluster& cluster, const Shape& shape) {
   const std::uint8_t level = shape.nodes > 1 && shape.rule == TopologyRule::kRequired
                                  ? internal::EffectiveLevel(cluster, shape)
@@ -234,7 +257,9 @@ inline bool EverFits(const Cluster& cluster, const Shape& shape) {
   for (const Pool& pool : cluster.pools()) {
     if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
     for (DomainId d : cluster.DomainsAt(level)) {
-      if (pool.declared.CountAtLeast(d, shape.gpus) >= shape.nodes) return true;
+      std::int64_t nodes = pool.declared.CountAtLeast(d, shape.gpus);
+      if (shape.lane) nodes += pool.declared_lane.CountAtLeast(d, shape.gpus);
+      if (nodes >= shape.nodes) return true;
     }
   }
   return false;

@@ -50,15 +50,17 @@ struct Requester {
   AllocationId leaf;
   WorkloadClass workload_class = WorkloadClass::kTraining;
   GpuCount gpus;
-  GpuCount placed;  // funded GPUs its leaf has placed already
+  MilliGpu charge;       // what it takes of a share: GPUs x charge rate
+  MilliGpu leaf_charge;  // what its leaf has placed already takes (funded)
   int tier = 1;
 };
 
 // A run that could be stopped for it.
 struct Victim {
   const Run& run;
-  bool lane = false;     // on a lane node
-  GpuCount leaf_placed;  // funded GPUs of its leaf, less the victims already in the plan
+  bool lane = false;       // on a lane node
+  MilliGpu leaf_charge;    // what its leaf has placed takes of a share, less victims in the plan
+  MilliGpu leaf_sessions;  // the part of its leaf's interactive sessions
 };
 
 struct PolicyDefaults {
@@ -74,14 +76,16 @@ struct PolicyDefaults {
   Duration RankKey(const AllocationView& a) const {
     return internal::HoursOfShare(a.used, a.entitlement);
   }
-  // Lost work in GPU-milliseconds; unfunded runs before all funded ones.
+  // Unfunded runs before funded ones, then the fewest funded GPUs, then the least lost work
+  // (GPU-milliseconds).
   std::int64_t VictimCost(const PolicyContext& ctx, const Run& run) const {
     const std::int64_t lost = run.gpus().value() * (run.LostIfStopped(ctx.now).count() / 1000);
-    return 1 + lost + (run.funded ? kFundedCost : 0);
+    return 1 + lost + (run.funded ? run.gpus().value() * kFundedCost : 0);
   }
   std::int64_t NodeScore(const Node&, const Shape&) const { return 0; }
 
-  static constexpr std::int64_t kFundedCost = 10'000'000'000'000;
+  // Per GPU; sums over the largest cluster stay within 63 bits.
+  static constexpr std::int64_t kFundedCost = 250'000'000'000;
 };
 
 template <class P>
@@ -117,10 +121,11 @@ class Ai2Policy : public PolicyDefaults {
 };
 
 struct BudgetOptions {
-  Duration big_gap = std::chrono::hours(24);
-  Duration quantum = std::chrono::minutes(30);
+  Duration big_gap = std::chrono::hours(36);
+  Duration quantum = std::chrono::minutes(60);
   std::uint32_t backoff = 3;
   Duration checkpoint_wait = std::chrono::minutes(15);
+  std::int64_t session_permille = 150;
   bool express = true;
 };
 
@@ -137,8 +142,16 @@ class BudgetPolicy : public PolicyDefaults {
   const BudgetOptions& options() const { return options_; }
 
   int Tier(const PolicyContext& ctx, const Requester& r) const {
-    return ToMilli(r.placed + r.gpus) <= ctx.ranking.fluid(r.leaf) ? 1 : 2;
+    return r.leaf_charge + r.charge <= ctx.ranking.fluid(r.leaf) ? 1 : 2;
   }
+
+  // Sessions last: their state is volatile and a person waits in them.
+  std::int64_t VictimCost(const PolicyContext& ctx, const Run& run) const {
+    const std::int64_t cost = PolicyDefaults::VictimCost(ctx, run);
+    const bool session = run.workload_class == WorkloadClass::kInteractive && !run.idle;
+    return session && run.funded ? cost + run.gpus().value() * kSessionCost : cost;
+  }
+  static constexpr std::int64_t kSessionCost = 16 * kFundedCost;
 
   bool MayPreempt(const PolicyContext& ctx, const Requester& r, const Victim& v) const {
     const Run& run = v.run;
@@ -153,8 +166,12 @@ class BudgetPolicy : public PolicyDefaults {
     const Duration keep =
         options_.quantum * (std::int64_t{1} << std::min(run.stops, options_.backoff));
     if (ctx.now < run.protected_until + keep) return false;
+    if (session && v.leaf_sessions.value() * 1'000 <=
+                       ctx.ranking.entitlement(run.leaf).value() * options_.session_permille) {
+      return false;
+    }
     const bool entitled =
-        r.tier == 1 && ToMilli(v.leaf_placed - run.gpus()) >= ctx.ranking.fluid(run.leaf);
+        r.tier == 1 && v.leaf_charge - run.charge() >= ctx.ranking.fluid(run.leaf);
     if (!entitled && ctx.ranking.Gap(ctx.tree, r.leaf, run.leaf) <= options_.big_gap) return false;
     return debug || session || !AboutToCheckpoint(run, ctx.now);
   }

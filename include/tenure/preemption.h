@@ -48,6 +48,8 @@ class VictimSearch {
     const WorkloadTable& table;
     const Ledger& ledger;
     const PolicyContext& policy;
+    Duration wait{0};          // from now to the start of the request, at most
+    bool funded_stops = true;  // false: only unfunded runs may be stopped
   };
 
   // Forgets what was learnt about the nodes: to be called when a round of requests begins and
@@ -90,11 +92,12 @@ class VictimSearch {
     const Shape& shape;
 
     // The contract, before the policy is asked.
-    bool MayStop(const Run& run, bool lane, GpuCount taken) const {
+    bool MayStop(const Run& run, bool lane, MilliGpu taken) const {
       if (run.state != WorkloadState::kRunning) return false;
-      if (run.funded && env.policy.now < run.protected_until) return false;
+      if (run.funded && (env.policy.now < run.protected_until || !env.funded_stops)) return false;
       return policy.MayPreempt(env.policy, requester,
-                               Victim{run, lane, env.ledger.placed(run.leaf) - taken});
+                               Victim{run, lane, env.ledger.placed_charge(run.leaf) - taken,
+                                      env.ledger.sessions(run.leaf)});
     }
   };
   struct Candidate {
@@ -104,14 +107,14 @@ class VictimSearch {
     std::int32_t gpus = 0;  // on the node in question
   };
 
-  GpuCount Taken(AllocationId leaf) const { return taken_[leaf.value()]; }
+  MilliGpu Taken(AllocationId leaf) const { return taken_[leaf.value()]; }
   void Take(const Run& run) {
     if (!run.funded) return;
-    taken_[run.leaf.value()] += run.gpus();
+    taken_[run.leaf.value()] += run.charge();
     touched_.push_back(run.leaf);
   }
   void ResetTaken() {
-    for (AllocationId leaf : touched_) taken_[leaf.value()] = GpuCount(0);
+    for (AllocationId leaf : touched_) taken_[leaf.value()] = MilliGpu(0);
     touched_.clear();
   }
 
@@ -132,7 +135,7 @@ class VictimSearch {
   std::int32_t Potential(const Query<Policy>& q, const Node& node) const {
     std::int32_t possible = node.soon();
     for (const Occupant& o : node.runs) {
-      if (q.MayStop(q.env.table.run(o.run), node.lane, GpuCount(0))) possible += o.gpus;
+      if (q.MayStop(q.env.table.run(o.run), node.lane, MilliGpu(0))) possible += o.gpus;
     }
     return possible;
   }
@@ -159,6 +162,7 @@ class VictimSearch {
   template <class Policy>
   bool Usable(const Query<Policy>& q, NodeId id, const Node& node) const {
     if (node.health != NodeHealth::kUp || (node.lane && !q.shape.lane)) return false;
+    if (!node.Admits(q.shape.EndsBy(q.env.policy.now + q.env.wait))) return false;
     return (bounded_ ? yield_[id.value()] : node.gpus) >= q.shape.gpus;
   }
 
@@ -209,7 +213,7 @@ class VictimSearch {
     }
     for (const Candidate& c : picked_) {
       const Run& run = q.env.table.run(c.slot);
-      if (run.funded) taken_[run.leaf.value()] -= run.gpus();
+      if (run.funded) taken_[run.leaf.value()] -= run.charge();
     }
     if (available < q.shape.gpus) return -1;
     // Dearest first: drop whatever the others make unnecessary.
@@ -358,7 +362,7 @@ class VictimSearch {
 
   std::uint64_t epoch_ = 0;
   std::vector<std::uint64_t> chosen_;  // by slot: == epoch_ when in the set being built
-  std::vector<GpuCount> taken_;        // by allocation: GPUs the set takes from it
+  std::vector<MilliGpu> taken_;        // by allocation: what the set takes from it
   std::vector<AllocationId> touched_;
   std::vector<Candidate> candidates_, picked_, best_picked_;
   std::vector<std::pair<std::int64_t, NodeId>> able_;

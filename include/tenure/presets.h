@@ -44,6 +44,13 @@ inline bool Parse(const std::string& text, Duration& out) {
 }
 inline std::string Text(bool b) { return b ? "true" : "false"; }
 inline bool Parse(const std::string& text, bool& out) { return absl::SimpleAtob(text, &out); }
+inline std::string Text(GpuCount n) { return absl::StrCat(n.value()); }
+inline bool Parse(const std::string& text, GpuCount& out) {
+  std::int64_t n = 0;
+  if (!absl::SimpleAtoi(text, &n) || n < 0) return false;
+  out = GpuCount(n);
+  return true;
+}
 template <class Int>
 requires std::is_integral_v<Int> std::string Text(Int n) { return absl::StrCat(n); }
 template <class Int>
@@ -128,6 +135,12 @@ struct Preset {
     b.Add("tick", scheduler.tick, "duration", "a hold outlives the grace of its victims by this");
     b.Add("refuse_livelock", scheduler.contract.refuse_livelock, "switch",
           "refuse a minimum that ends before the first checkpoint");
+    b.Add("preemption_rate", scheduler.preemption_rate, "number",
+          "funded runs that may be stopped for others in an hour; 0: no limit");
+    b.Add("preemption_burst", scheduler.preemption_burst, "number",
+          "how many of them at once, if they were not used before");
+    b.Add("session_cap", scheduler.session_cap, "number",
+          "GPUs of a leaf's interactive sessions, in thousandths of its entitlement; 0: no cap");
     if (ai2) return b;
     b.Add("level_by_level", scheduler.ranking.level_by_level, "switch",
           "compare keys at the children of the lowest common ancestor");
@@ -139,7 +152,21 @@ struct Preset {
     b.Add("big_gap", budget.big_gap, "duration",
           "key gap beyond which a run may be stopped outside the entitlements");
     b.Add("quantum", budget.quantum, "duration", "a run is left alone this long after its minimum");
+    b.Add("session_permille", budget.session_permille, "number",
+          "part of its entitlement in which a leaf's sessions are not stopped, in thousandths");
     b.Add("backoff", budget.backoff, "number", "the quantum doubles at most this often");
+    b.Add("gang", scheduler.reservation.gang, "number",
+          "workloads of at least this many GPUs get reservations; 0: none do");
+    b.Add("first_credit", scheduler.reservation.first_credit, "duration",
+          "hours of its share a leaf must be behind to reserve a first run (gang eagerness)");
+    b.Add("restart_credit", scheduler.reservation.restart_credit, "duration",
+          "the same for a further run, beyond its whole minimum");
+    b.Add("block", scheduler.reservation.block, "number",
+          "smaller workloads of at least this many GPUs may get reservations, too; 0: none do");
+    b.Add("block_credit", scheduler.reservation.block_credit, "duration",
+          "hours of its share a leaf must be behind to reserve for one of those");
+    b.Add("floor_penalty", scheduler.reservation.floor_penalty, "duration",
+          "price of reserving a node of a leaf that is not above its entitlement, per GPU");
     b.Add("checkpoint_wait", budget.checkpoint_wait, "duration",
           "a run that will write a checkpoint within this is left alone");
     return b;
@@ -153,6 +180,7 @@ inline Preset MakePreset(const std::string& policy) {
     p.scheduler.ranking.level_by_level = true;
     p.scheduler.ranking.fluid = false;
     p.scheduler.lane_permille = 0;
+    p.scheduler.reservation.gang = GpuCount(0);
     p.scheduler.express = false;
   } else if (policy == "hier") {
     p.scheduler.ranking.level_by_level = true;

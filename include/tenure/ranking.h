@@ -13,6 +13,8 @@
 //                     that tilts F towards the under-served. A leaf keeps at least `nominal` of
 //                     min(E, natural), so a sibling's over-use cannot take more.
 //
+// Capacity, demand and use are charged GPUs (charge_rates.h): GPUs where all types cost the same.
+//
 // Everything is integer arithmetic. Refresh O(A log A) for A allocations, Recharge O(depth).
 // Source: hierarchical fair share over a sliding window as published; the controller is this
 // project's.
@@ -48,12 +50,12 @@ class Ranking {
 
   // Recomputes everything for `now`. `key_of(id, used, entitlement)` is the policy's rank key.
   template <class KeyOf>
-  void Refresh(const BudgetTree& tree, Ledger& ledger, GpuCount healthy, TimePoint now,
+  void Refresh(const BudgetTree& tree, Ledger& ledger, MilliGpu healthy, TimePoint now,
                const KeyOf& key_of) {
     const std::size_t n = tree.size();
     if (entitlement_.size() != n || healthy != healthy_) {
       healthy_ = healthy;
-      tree.Entitlements(ToMilli(healthy), entitlement_);
+      tree.Entitlements(healthy, entitlement_);
       key_.resize(n);
       used_.resize(n);
       demand_.resize(n);
@@ -65,21 +67,27 @@ class Ranking {
       const AllocationId id(i);
       used_[i] = ledger.Use(id, now) + ledger.Ahead(id, now);
       key_[i] = key_of(id, used_[i], entitlement_[i]);
-      demand_[i] = ToMilli(ledger.demand(id));
+      demand_[i] = ledger.demand_charge(id);
     }
     if (!options_.fluid) return;
-    tree.WaterFill(ToMilli(healthy), demand_, {}, scratch_, natural_);
+    tree.WaterFill(healthy, demand_, {}, scratch_, natural_);
     if (options_.gain <= Duration(0)) {
       fluid_ = natural_;
       return;
     }
     Control(tree);
-    tree.WaterFill(ToMilli(healthy), demand_, multiplier_, scratch_, fluid_);
+    tree.WaterFill(healthy, demand_, multiplier_, scratch_, fluid_);
     for (AllocationId leaf : tree.leaves()) {
       const std::size_t i = leaf.value();
       const std::int64_t claim = std::min(entitlement_[i], natural_[i]).value();
       fluid_[i] = std::max(fluid_[i], MilliGpu(claim * options_.nominal_permille / 1000));
     }
+  }
+
+  template <class KeyOf>
+  void Refresh(const BudgetTree& tree, Ledger& ledger, GpuCount healthy, TimePoint now,
+               const KeyOf& key_of) {
+    Refresh(tree, ledger, ToMilli(healthy), now, key_of);
   }
 
   // Recomputes the keys of `leaf` and its ancestors after a commitment changed.
@@ -98,6 +106,7 @@ class Ranking {
   GpuTime used(AllocationId a) const { return used_[a.value()]; }
   MilliGpu entitlement(AllocationId a) const { return entitlement_[a.value()]; }
   MilliGpu natural(AllocationId a) const { return natural_[a.value()]; }
+  const std::vector<MilliGpu>& naturals() const { return natural_; }
   MilliGpu fluid(AllocationId a) const { return fluid_[a.value()]; }
   std::int64_t multiplier_q16(AllocationId a) const { return multiplier_[a.value()]; }
 
@@ -163,7 +172,7 @@ class Ranking {
   MilliGpu subtree_demand(AllocationId a) const { return demand_[a.value()]; }
 
   RankingOptions options_;
-  GpuCount healthy_{-1};
+  MilliGpu healthy_{-1};
   std::vector<GpuTime> used_;
   std::vector<Duration> key_;
   std::vector<MilliGpu> entitlement_, demand_, natural_, fluid_;

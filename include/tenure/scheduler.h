@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -38,6 +39,7 @@
 #include "absl/strings/str_cat.h"
 #include "tenure/archive.h"
 #include "tenure/budget_tree.h"
+#include "tenure/charge_rates.h"
 #include "tenure/cluster.h"
 #include "tenure/contract.h"
 #include "tenure/decisions.h"
@@ -47,6 +49,8 @@
 #include "tenure/policy.h"
 #include "tenure/preemption.h"
 #include "tenure/ranking.h"
+#include "tenure/reservation.h"
+#include "tenure/token_bucket.h"
 #include "tenure/types.h"
 #include "tenure/workload_table.h"
 
@@ -55,6 +59,7 @@ namespace tenure {
 struct SchedulerOptions {
   ContractRules contract;
   RankingOptions ranking;
+  ReservationOptions reservation;
   Duration lookback = kDefaultLookback;       // in (0, kMaxLookback]
   Duration grace = std::chrono::seconds(10);  // given to a stopped run to save its work
   Duration tick = std::chrono::seconds(5);    // a hold outlives the grace of its victims by this
@@ -65,13 +70,22 @@ struct SchedulerOptions {
   GpuCount lane_gpus{8};
   bool express = true;                          // debug work is first in its leaf
   Duration idle_after = std::chrono::hours(1);  // an idle session is protected no longer than this
+  // Funded runs stopped for others: at most `burst` at once and `rate` an hour in the long run; 0:
+  // no limit. Promised starts, drains and cancellations are not counted. A request that needs more
+  // than `burst` of them waits for free GPUs or a promise.
+  std::int64_t preemption_rate = 0;
+  std::int64_t preemption_burst = 1;
+  // GPUs of a leaf's funded interactive sessions, in thousandths of its entitlement; further ones
+  // wait. One session may always run. 0: no cap.
+  std::int64_t session_cap = 0;
 
   template <class Archive>
   void Serialize(Archive& ar) {
     for (Duration& d : contract.cap) ar(d);
     ar(contract.debug_gpus, contract.refuse_livelock, ranking.level_by_level, ranking.fluid,
        ranking.gain, ranking.limit, ranking.nominal_permille, lookback, grace, tick, retry,
-       lane_permille, lane_minimum, lane_gpus, express, idle_after);
+       lane_permille, lane_minimum, lane_gpus, express, idle_after, reservation, preemption_rate,
+       preemption_burst, session_cap);
   }
 };
 
@@ -80,6 +94,7 @@ enum class LossOutcome : std::uint8_t {
   kRequeued = 0,            // resumable: waits again, with its first queue time
   kFailedByPreemption = 1,  // not resumable: it is over
   kCancelled = 2,           // its owner had cancelled it
+  kSuspended = 3,           // an idle session: goes on when ReportIdle says that it is used again
 };
 
 // A run as the resource manager sees it.
@@ -99,15 +114,16 @@ struct Explanation {
   WorkloadState state = WorkloadState::kFree;
   WaitReason reason = WaitReason::kNone;
   AllocationId allocation;
-  MilliGpu entitlement;            // of its leaf
-  MilliGpu fluid;                  // F: what the leaf is due right now
-  GpuCount placed, queued;         // funded GPUs of its leaf
-  GpuTime used;                    // in the window, with committed minimums
-  Duration key{0};                 // used / entitlement: lower is served first
-  std::int32_t tier = 0;           // 1: within F
-  std::size_t leaves_ahead = 0;    // leaves with waiting funded work that rank before its leaf
-  std::size_t requests_ahead = 0;  // requests of its own leaf before it
-  TimePoint protected_until{};     // of the current run
+  MilliGpu entitlement;               // of its leaf
+  MilliGpu fluid;                     // F: what the leaf is due right now
+  GpuCount placed, queued;            // funded GPUs of its leaf
+  GpuTime used;                       // in the window, with committed minimums
+  Duration key{0};                    // used / entitlement: lower is served first
+  std::int32_t tier = 0;              // 1: within F
+  std::size_t leaves_ahead = 0;       // leaves with waiting funded work that rank before its leaf
+  std::size_t requests_ahead = 0;     // requests of its own leaf before it
+  TimePoint protected_until{};        // of the current run
+  TimePoint promised_start = kNever;  // if it has a reservation
   TimePoint next_protection_end = kNever;  // earliest end of any protection in the cluster
   std::uint32_t stops = 0;                 // how often it was preempted
 };
@@ -116,7 +132,10 @@ struct Explanation {
 struct AllocationStanding {
   AllocationId allocation;
   MilliGpu entitlement, natural, fluid;
-  GpuTime used_in_window;   // charged
+  GpuTime used_in_window;  // charged: GPU-time x charge rate
+  // Thousandths of a GPU-microsecond beyond `used_in_window`; with them a parent is the exact sum
+  // of its children under any charge rates.
+  std::int64_t used_rest = 0;
   GpuTime committed_ahead;  // rest of running protections
   GpuTime unfunded_in_window;
   Duration key{0};
@@ -130,7 +149,9 @@ class Scheduler {
       : options_(std::move(options)),
         policy_(std::move(policy)),
         ledger_(options_.lookback),
-        ranking_(options_.ranking) {
+        ranking_(options_.ranking),
+        credit_(options_.lookback),
+        preemptions_(options_.preemption_rate, options_.preemption_burst) {
     cluster_.SetLane(options_.lane_permille);
     ledger_.Open(tree_);
   }
@@ -144,6 +165,16 @@ class Scheduler {
   // From `effective` on; in the past means now. History is not rescaled.
   absl::Status SetWeight(AllocationId id, Weight weight, TimePoint effective, std::string author,
                          std::string reason, TimePoint now);
+  // `id` weighs `weight` in [from, until), then again what it weighed before, unless SetWeight has
+  // changed it meanwhile (BudgetTree::ScheduleBoost has the rule for overlapping boosts). `from` in
+  // the past means now. InvalidArgument also if that leaves no time.
+  absl::Status Boost(AllocationId id, Weight weight, TimePoint from, TimePoint until,
+                     std::string author, std::string reason, TimePoint now);
+  // Puts `id` and all below it under another parent, at once, with its history: what it has used,
+  // uses, waits for and is committed to leaves its old ancestors and enters the new ones exactly.
+  // Running and promised work is not touched. Errors of BudgetTree::Move.
+  absl::Status MoveAllocation(AllocationId id, AllocationId new_parent, TimePoint now,
+                              std::string author, std::string reason);
   // No new starts below `id`; running work goes on and stays charged.
   absl::Status CloseAllocation(AllocationId id, TimePoint now);
   const BudgetTree& tree() const { return tree_; }
@@ -161,6 +192,16 @@ class Scheduler {
     return SetNode(id, health, now, now);
   }
   absl::Status SetNode(NodeId id, NodeHealth health, TimePoint since, TimePoint now);
+  // From `now` on a GPU of `type` is charged as `permille` / 1000 GPUs (1000 unless set), for
+  // running work too; what was charged before stays. Entitlements divide the capacity weighted in
+  // the same way, and a request is measured against them by the type it asks for, or by the dearest
+  // if it names none. NotFound (type), InvalidArgument (not in [1, kMaxChargeRate]),
+  // ResourceExhausted (the weighted cluster is too large to be counted exactly over the lookback
+  // window; rates with a large common divisor, such as multiples of 50, allow larger clusters).
+  absl::Status SetChargeRate(GpuTypeId type, std::int32_t permille, TimePoint now);
+  std::int32_t charge_rate(GpuTypeId type) const { return rates_.rate(type); }
+  // Healthy GPUs, weighted by their charge rates.
+  MilliGpu Capacity() const;
   const Cluster& cluster() const { return cluster_; }
   // True once a draining node is empty.
   bool Drained(NodeId id) const {
@@ -197,7 +238,8 @@ class Scheduler {
   absl::Status ReportStopFailed(WorkloadId id, RunNumber run, TimePoint now);
   // Work done before `at` is saved.
   absl::Status ReportCheckpoint(WorkloadId id, RunNumber run, TimePoint at, TimePoint now);
-  // An interactive session does (not) use its GPUs. Idle ones lose their protection.
+  // An interactive session does (not) use its GPUs. An idle run loses its protection; once stopped
+  // it is suspended until it is reported not idle.
   absl::Status ReportIdle(WorkloadId id, bool idle, TimePoint now);
   // The full list of running work: closes lost ends, names what is unknown.
   absl::StatusOr<ReconcileReport> Reconcile(std::span<const RunRef> running, TimePoint now);
@@ -205,8 +247,11 @@ class Scheduler {
   // --- Answers ---------------------------------------------------------------------------------
   // One pass. The result is valid until the next call of Decide on this object.
   absl::StatusOr<const Decisions*> Decide(TimePoint now);
-  // True if something was reported since the last pass that may change the answer.
+  // True if something was reported since the last pass that may change the answer, or if that pass
+  // has to be followed by another one at once.
   bool dirty() const { return dirty_; }
+  // `now` of the last call that was not refused.
+  TimePoint now() const { return now_; }
 
   absl::StatusOr<Explanation> Explain(WorkloadId id) const;
   absl::StatusOr<AllocationStanding> Standing(AllocationId id, TimePoint now) const;
@@ -227,8 +272,9 @@ class Scheduler {
 
   template <class Archive>
   void Serialize(Archive& ar) {
-    ar(options_, tree_, cluster_, ledger_, table_, holds_, cancels_, parked_, inferred_, now_,
-       last_pass_, dirty_, started_);
+    ar(options_, tree_, cluster_, ledger_, credit_, preemptions_, rates_, peak_, table_, holds_,
+       reservations_, renewals_, cancels_, parked_, inferred_, refusals_, now_, last_pass_, dirty_,
+       started_);
   }
 
  private:
@@ -237,12 +283,13 @@ class Scheduler {
     WorkloadId workload;
     RunNumber run;
     AllocationId leaf;
+    GpuTypeId type;
     GpuCount gpus;
     bool funded = false;
     TimePoint start{}, end{};
     template <class Archive>
     void Serialize(Archive& ar) {
-      ar(workload, run, leaf, gpus, funded, start, end);
+      ar(workload, run, leaf, type, gpus, funded, start, end);
     }
   };
   struct Protection {
@@ -263,10 +310,15 @@ class Scheduler {
   // Events (scheduler_events.h).
   absl::Status CheckTime(TimePoint now) const;
   absl::Status CheckEventTime(const char* what, TimePoint at, TimePoint now) const;
+  absl::Status CheckAfterStart(RunSlot slot, const char* what, TimePoint at) const;
   absl::StatusOr<RunSlot> FindRun(WorkloadId id, RunNumber run) const;
   absl::Status WrongState(RunSlot slot, RunNumber run, const char* what) const;
   void Advance(TimePoint now) { now_ = now, started_ = true; }
   bool Funded(const WorkloadSpec& spec) const;
+  std::int32_t RateOf(GpuTypeId type) const;
+  MilliGpu WeightedDeclared(GpuTypeId type, std::int32_t permille) const;
+  absl::Status CheckCountable(MilliGpu declared, std::int64_t unit) const;
+  void Rerate(RunSlot slot, TimePoint now);
   ShapeId Intern(const Shape& shape);
   Shape ShapeOf(const Run& run, const WorkloadSpec& spec) const;
   QueueKey KeyOf(RunSlot slot) const;
@@ -277,15 +329,23 @@ class Scheduler {
   void Forget(RunSlot slot) { table_.Remove(slot); }
   void Commit(RunSlot slot, TimePoint until);
   void Uncommit(RunSlot slot);
+  Ledger LedgerAt(TimePoint now) const;
+  void Place(const Run& run, std::int64_t sign);
+  void Queue(const Run& run, std::int64_t sign);
+  void Charge(AllocationId leaf, GpuTypeId type, TimePoint at, GpuCount delta);
+  GpuTypeId TypeOf(const Workload& w) const { return cluster_.node(w.nodes[0]).type; }
   void EndCharge(RunSlot slot, TimePoint at);
   void LeaveNodes(RunSlot slot);
   void LeaveStopping(RunSlot slot);
   LossOutcome Lose(RunSlot slot, TimePoint at, bool preempted);
   void ReleaseHold(RunSlot slot);
+  void ReleaseReservation(RunSlot slot);
   void RemoveFromList(std::vector<RunSlot>& list, RunSlot slot) {
     list.erase(std::remove(list.begin(), list.end(), slot), list.end());
   }
-  bool AnythingWaits() const { return waiting_funded_ > 0 || !unfunded_.empty(); }
+  bool AnythingWaits() const {
+    return waiting_funded_ > 0 || !unfunded_.empty() || !holds_.empty() || !reservations_.empty();
+  }
 
   // The pass (scheduler_pass.h).
   PolicyContext Context() const { return {tree_, ranking_, now_}; }
@@ -297,13 +357,33 @@ class Scheduler {
   void ExpireProtections();
   void StopCancelled();
   void StopOnDrainingNodes();
-  void ExpireHolds();
+  bool ExpireHolds();
   void StartReadyHolds();
+  bool Reserves() const { return options_.reservation.gang > GpuCount(0); }
+  void FireReservations();
+  bool StartEarly(RunSlot slot);
+  bool Fire(RunSlot slot);
+  void RenewReservations();
+  bool MayReserve(const Shape& shape) const {
+    const ReservationOptions& o = options_.reservation;
+    return shape.total() >= o.gang || (o.block > GpuCount(0) && shape.total() >= o.block);
+  }
+  bool HasCredit(RunSlot slot) const;
+  bool Reserve(RunSlot slot);
   void ServeTier(int tier);
   bool ServeLeaf(AllocationId leaf, int tier);
   bool TryPlace(RunSlot slot, const Requester& requester);
+  std::int64_t FundedVictims(const Plan& plan) const {
+    return std::count_if(plan.victims.begin(), plan.victims.end(),
+                         [&](RunSlot v) { return table_.run(v).funded; });
+  }
   bool KnownToFail(AllocationId leaf, const Shape& shape) const;
+  bool SessionCapReached(AllocationId leaf, WorkloadClass workload_class, MilliGpu charge,
+                         const Ranking& ranking) const;
   void FillUnfunded();
+  // A node has just refused it.
+  bool Avoids(RunSlot slot) const { return table_.workload(slot).avoid_until > now_; }
+  bool FindFree(RunSlot slot, const Shape& shape);
   bool PlaceOnFree(RunSlot slot, const Shape& shape);
   void StartOn(RunSlot slot, const std::vector<NodeId>& nodes);
   void HoldFor(RunSlot slot, const Plan& plan);
@@ -317,11 +397,18 @@ class Scheduler {
   Cluster cluster_;
   Ledger ledger_;
   Ranking ranking_;
+  CreditMeter credit_;
+  ChargeRates rates_;
+  MilliGpu peak_;            // largest weighted size of the declared cluster since a rate was set
+  TokenBucket preemptions_;  // of funded runs, for requests without a promise
   WorkloadTable table_;
-  std::vector<RunSlot> holds_;    // in order of creation
-  std::vector<RunSlot> cancels_;  // runs to be stopped for their owner
-  std::vector<RunSlot> parked_;   // cannot be placed whatever is free
+  std::vector<RunSlot> holds_;         // in order of creation
+  std::vector<RunSlot> reservations_;  // in order of creation
+  std::vector<RunSlot> renewals_;      // lost a node; reserved anew in the next pass
+  std::vector<RunSlot> cancels_;       // runs to be stopped for their owner
+  std::vector<RunSlot> parked_;        // cannot be placed whatever is free
   std::vector<Inferred> inferred_;
+  std::vector<TimePoint> refusals_;  // when refused launches may use their node again, ascending
   TimePoint now_{};
   TimePoint last_pass_{Duration::min()};
   bool dirty_ = false;
@@ -338,11 +425,16 @@ class Scheduler {
 
   // Of the current pass.
   std::uint64_t round_ = 0;
+  // Nodes became ordinary again after some request had been tried: the pass must be followed by
+  // another one.
+  bool look_again_ = false;
   std::vector<Failure> failures_;
   std::vector<AllocationId> active_;
   std::vector<NodeId> scratch_nodes_;
   Plan plan_;
   VictimSearch search_;
+  ReservationSearch reservation_search_;
+  ReservationPlan reservation_plan_;
   Decisions decisions_;
 };
 

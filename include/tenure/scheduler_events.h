@@ -19,12 +19,15 @@ absl::Status Scheduler<Policy>::CheckOptions(const SchedulerOptions& o) {
     return bad("lookback is ", o.lookback.count(), " us, must be in (0, ", kMaxLookback.count(),
                "]");
   }
+  const auto within = [](Duration d) { return d >= Duration(0) && d <= kMaxLookback; };
   for (Duration cap : o.contract.cap) {
-    if (cap < Duration(0) || cap > kMaxLookback) return bad("cap is ", cap.count(), " us");
+    if (!within(cap)) return bad("cap is ", cap.count(), " us");
   }
-  if (o.grace < Duration(0)) return bad("grace is ", o.grace.count(), " us");
-  if (o.tick < Duration(0)) return bad("tick is ", o.tick.count(), " us");
-  if (o.retry <= Duration(0)) return bad("retry is ", o.retry.count(), " us");
+  if (!within(o.grace)) return bad("grace is ", o.grace.count(), " us");
+  if (!within(o.tick)) return bad("tick is ", o.tick.count(), " us");
+  if (!within(o.retry) || o.retry == Duration(0)) return bad("retry is ", o.retry.count(), " us");
+  if (!within(o.lane_minimum)) return bad("lane_minimum is ", o.lane_minimum.count(), " us");
+  if (!within(o.idle_after)) return bad("idle_after is ", o.idle_after.count(), " us");
   if (o.lane_permille < 0 || o.lane_permille > 1000) {
     return bad("lane_permille is ", o.lane_permille);
   }
@@ -34,6 +37,14 @@ absl::Status Scheduler<Policy>::CheckOptions(const SchedulerOptions& o) {
   }
   if (o.ranking.nominal_permille < 0 || o.ranking.nominal_permille > 1000) {
     return bad("nominal_permille is ", o.ranking.nominal_permille);
+  }
+  const auto tokens = [](std::int64_t n) { return n >= 0 && n <= TokenBucket::kMaxTokens; };
+  if (!tokens(o.preemption_rate)) return bad("preemption_rate is ", o.preemption_rate);
+  if (!tokens(o.preemption_burst) || o.preemption_burst == 0) {
+    return bad("preemption_burst is ", o.preemption_burst);
+  }
+  if (o.session_cap < 0 || o.session_cap > 1'000'000) {
+    return bad("session_cap is ", o.session_cap);
   }
   return absl::OkStatus();
 }
@@ -82,6 +93,17 @@ absl::Status Scheduler<Policy>::WrongState(RunSlot slot, RunNumber run, const ch
                    ToString(table_.run(slot).state), ", cannot be ", what));
 }
 
+template <class Policy>
+absl::Status Scheduler<Policy>::CheckAfterStart(RunSlot slot, const char* what,
+                                                TimePoint at) const {
+  const Run& run = table_.run(slot);
+  if (at >= run.start) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("run ", table_.workload(slot).run.value(), " of workload ", run.id.value(), " ",
+                   what, " at ", at.time_since_epoch().count(), " us, before its start at ",
+                   run.start.time_since_epoch().count(), " us"));
+}
+
 // --- Budgets -------------------------------------------------------------------------------------
 
 template <class Policy>
@@ -113,6 +135,39 @@ absl::Status Scheduler<Policy>::SetWeight(AllocationId id, Weight weight, TimePo
 }
 
 template <class Policy>
+absl::Status Scheduler<Policy>::Boost(AllocationId id, Weight weight, TimePoint from,
+                                      TimePoint until, std::string author, std::string reason,
+                                      TimePoint now) {
+  if (absl::Status s = CheckTime(now); !s.ok()) return s;
+  if (absl::Status s = tree_.ScheduleBoost(id, weight, std::max(from, now), until,
+                                           std::move(author), std::move(reason));
+      !s.ok()) {
+    return s;
+  }
+  Advance(now);
+  dirty_ = true;
+  return absl::OkStatus();
+}
+
+template <class Policy>
+absl::Status Scheduler<Policy>::MoveAllocation(AllocationId id, AllocationId new_parent,
+                                               TimePoint now, std::string author,
+                                               std::string reason) {
+  if (absl::Status s = CheckTime(now); !s.ok()) return s;
+  const AllocationId from = tree_.contains(id) ? tree_.parent(id) : kRootAllocation;
+  if (absl::Status s = tree_.Move(id, new_parent, now, std::move(author), std::move(reason));
+      !s.ok()) {
+    return s;
+  }
+  Advance(now);
+  ledger_.Move(tree_, id, from);
+  if (tree_.is_leaf(from)) credit_.Forgive(from);
+  ranking_.Invalidate();
+  Reconsider();
+  return absl::OkStatus();
+}
+
+template <class Policy>
 absl::Status Scheduler<Policy>::CloseAllocation(AllocationId id, TimePoint now) {
   if (absl::Status s = CheckTime(now); !s.ok()) return s;
   if (absl::Status s = tree_.Close(id); !s.ok()) return s;
@@ -128,10 +183,18 @@ template <class Policy>
 absl::StatusOr<NodeId> Scheduler<Policy>::AddNode(std::string name, GpuCount gpus, GpuTypeId type,
                                                   DomainId domain, TimePoint now) {
   if (absl::Status s = CheckTime(now); !s.ok()) return s;
+  MilliGpu weighted;
+  if (!rates_.standard() && gpus >= GpuCount(1) && gpus <= GpuCount(kMaxGpusPerNode)) {
+    weighted =
+        WeightedDeclared(type, rates_.rate(type)) + MilliGpu(gpus.value() * rates_.rate(type));
+    if (absl::Status s = CheckCountable(weighted, ledger_.unit()); !s.ok()) return s;
+  }
   absl::StatusOr<NodeId> id = cluster_.AddNode(std::move(name), gpus, type, domain);
   if (!id.ok()) return id;
   Advance(now);
-  if (!parked_.empty()) Reconsider();
+  peak_ = std::max(peak_, weighted);
+  // Another node may make room for what was too large, and it moves the lane.
+  if (table_.size() > 0) Reconsider();
   dirty_ = true;
   return id;
 }
@@ -153,12 +216,107 @@ absl::Status Scheduler<Policy>::SetNode(NodeId id, NodeHealth health, TimePoint 
   draining_ -= before == NodeHealth::kDraining;
   if (health != NodeHealth::kUp) {
     while (!cluster_.node(id).holds.empty()) ReleaseHold(cluster_.node(id).holds.back().run);
+    if (const RunSlot gang = cluster_.node(id).reserved_for; gang != kNoSlot) {
+      ReleaseReservation(gang);
+      renewals_.push_back(gang);
+    }
   }
   if (health == NodeHealth::kDown) {
     while (!cluster_.node(id).runs.empty()) Lose(cluster_.node(id).runs.back().run, since, false);
   }
   dirty_ = true;
   return absl::OkStatus();
+}
+
+template <class Policy>
+MilliGpu Scheduler<Policy>::Capacity() const {
+  if (rates_.standard()) return ToMilli(cluster_.healthy());
+  MilliGpu sum;
+  for (const Node& n : cluster_.nodes()) {
+    if (n.health == NodeHealth::kUp) sum += MilliGpu(std::int64_t{n.gpus} * rates_.rate(n.type));
+  }
+  return sum;
+}
+
+// All nodes, were the rate of `type` `permille`.
+template <class Policy>
+MilliGpu Scheduler<Policy>::WeightedDeclared(GpuTypeId type, std::int32_t permille) const {
+  MilliGpu sum;
+  for (const Node& n : cluster_.nodes()) {
+    sum += MilliGpu(std::int64_t{n.gpus} * (n.type == type ? permille : rates_.rate(n.type)));
+  }
+  return sum;
+}
+
+// Whether use of a cluster of this weight, and of any there was, fits into 64 bits.
+template <class Policy>
+absl::Status Scheduler<Policy>::CheckCountable(MilliGpu declared, std::int64_t unit) const {
+  const absl::int128 most = std::max(declared, peak_).value();
+  const absl::int128 limit = absl::int128(kMaxClusterGpus) * kMaxLookback.count();
+  if (most <= absl::int128(kMaxClusterGpus) * 1000 &&
+      most * unit / 1000 * options_.lookback.count() <= limit) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the cluster weighs ", static_cast<std::int64_t>(most), " thousandths of a GPU, too many to ",
+      "be counted exactly in units of 1/", unit, " GPU over ", options_.lookback.count(), " us"));
+}
+
+template <class Policy>
+absl::Status Scheduler<Policy>::SetChargeRate(GpuTypeId type, std::int32_t permille,
+                                              TimePoint now) {
+  if (absl::Status s = CheckTime(now); !s.ok()) return s;
+  if (type.value() >= cluster_.gpu_types().size()) {
+    return absl::NotFoundError(absl::StrCat("GPU type ", type.value(), " is unknown"));
+  }
+  if (permille < 1 || permille > kMaxChargeRate) {
+    return absl::InvalidArgumentError(absl::StrCat("charge rate of GPU type ", type.value(), " is ",
+                                                   permille, ", must be in [1, ", kMaxChargeRate,
+                                                   "]"));
+  }
+  const std::int64_t unit =
+      std::lcm(ledger_.unit(), std::int64_t{kStandardRate} / std::gcd(kStandardRate, permille));
+  MilliGpu weighted = WeightedDeclared(type, permille);
+  weighted = std::max(weighted, WeightedDeclared(type, rates_.rate(type)));
+  if (absl::Status s = CheckCountable(weighted, unit); !s.ok()) return s;
+  Advance(now);
+  if (unit != ledger_.unit()) ledger_.Refine(unit);
+  peak_ = std::max(peak_, weighted);
+  rates_.Set(type, permille, now, now - options_.lookback);
+  for (RunSlot slot = 0; slot < table_.slots(); ++slot) Rerate(slot, now);
+  ranking_.Invalidate();
+  dirty_ = true;
+  return absl::OkStatus();
+}
+
+// Brings a workload to the rates in force from `now` on.
+template <class Policy>
+void Scheduler<Policy>::Rerate(RunSlot slot, TimePoint now) {
+  Run& run = table_.run(slot);
+  const Workload& w = table_.workload(slot);
+  if (run.state == WorkloadState::kFree || run.state == WorkloadState::kUnplaceable ||
+      run.state == WorkloadState::kSuspended) {
+    return;
+  }
+  const bool waits = run.state == WorkloadState::kPending || run.state == WorkloadState::kReserved;
+  const std::int32_t rate = waits ? RateOf(w.spec.gpu_type) : rates_.rate(TypeOf(w));
+  if (rate == run.rate) return;
+  const auto count = [&](std::int64_t sign) {
+    if (waits || run.state == WorkloadState::kStopping) {
+      Queue(run, sign);
+    } else {
+      Place(run, sign);
+    }
+    if (w.ahead) {
+      ledger_.Commit(tree_, run.leaf, MilliGpu(sign * run.charge().value()), run.protected_until);
+    }
+    if (w.charged) {
+      ledger_.Charge(tree_, run.leaf, now, MilliGpu(sign * run.charge().value()));
+    }
+  };
+  if (run.funded) count(-1);
+  run.rate = rate;
+  if (run.funded) count(+1);
 }
 
 // --- Queues --------------------------------------------------------------------------------------
@@ -173,6 +331,19 @@ bool Scheduler<Policy>::Funded(const WorkloadSpec& spec) const {
   return true;
 }
 
+// The charge rate a waiting workload is measured by: if it does not care for the type, it may get
+// the dearest.
+template <class Policy>
+std::int32_t Scheduler<Policy>::RateOf(GpuTypeId type) const {
+  if (rates_.standard()) return kStandardRate;
+  if (type != kAnyGpuType) return rates_.rate(type);
+  std::int32_t dearest = 0;
+  for (std::uint16_t t = 0; t < cluster_.gpu_types().size(); ++t) {
+    dearest = std::max(dearest, rates_.rate(GpuTypeId(t)));
+  }
+  return dearest;
+}
+
 template <class Policy>
 Shape Scheduler<Policy>::ShapeOf(const Run& run, const WorkloadSpec& spec) const {
   Shape s;
@@ -185,6 +356,7 @@ Shape Scheduler<Policy>::ShapeOf(const Run& run, const WorkloadSpec& spec) const
   }
   s.workload_class = run.workload_class;
   s.funded = run.funded;
+  if (s.funded && Reserves()) s.band = BandOf(options_.contract.Protection(spec));
   s.lane = s.nodes == 1 &&
            (!run.funded || (run.gpus() <= options_.lane_gpus &&
                             options_.contract.Protection(spec) <= options_.lane_minimum));
@@ -237,7 +409,10 @@ void Scheduler<Policy>::Enqueue(RunSlot slot, bool count_demand) {
   if (run.funded) {
     queues_[run.leaf.value()].Insert(shape, KeyOf(slot));
     ++waiting_funded_;
-    if (count_demand) ledger_.AddQueued(tree_, run.leaf, run.gpus());
+    if (count_demand) {
+      run.rate = RateOf(table_.workload(slot).spec.gpu_type);
+      Queue(run, +1);
+    }
     dirty_ = true;
   } else {
     unfunded_.Insert(shape, KeyOf(slot));
@@ -252,7 +427,7 @@ void Scheduler<Policy>::Dequeue(RunSlot slot) {
   if (run.funded) {
     queues_[run.leaf.value()].Erase(shape, KeyOf(slot));
     --waiting_funded_;
-    ledger_.AddQueued(tree_, run.leaf, -run.gpus());
+    Queue(run, -1);
   } else {
     unfunded_.Erase(shape, KeyOf(slot));
   }
@@ -262,12 +437,25 @@ void Scheduler<Policy>::Dequeue(RunSlot slot) {
 template <class Policy>
 void Scheduler<Policy>::Reconsider() {
   dirty_ = true;
+  cluster_.Reindex();
   std::vector<RunSlot> waiting = std::move(parked_);
   parked_.clear();
   for (RunSlot s = 0; s < table_.slots(); ++s) {
     const Run& run = table_.run(s);
+    if (run.state == WorkloadState::kHeld || run.state == WorkloadState::kReserved) {
+      // A claim on nodes stands only as long as its ground does.
+      const Workload& w = table_.workload(s);
+      if (Funded(w.spec) && !tree_.closed(run.leaf) && EverFits(cluster_, shapes_[w.shape])) {
+        continue;
+      }
+      if (run.state == WorkloadState::kReserved) ReleaseReservation(s);
+      if (run.state == WorkloadState::kHeld) ReleaseHold(s);
+    }
     if (run.state != WorkloadState::kPending) continue;
-    if (Funded(table_.workload(s).spec) == run.funded && !tree_.closed(run.leaf)) continue;
+    if (Funded(table_.workload(s).spec) == run.funded && !tree_.closed(run.leaf) &&
+        EverFits(cluster_, shapes_[table_.workload(s).shape])) {
+      continue;
+    }
     Dequeue(s);
     waiting.push_back(s);
   }
@@ -316,14 +504,19 @@ absl::Status Scheduler<Policy>::Cancel(WorkloadId id, TimePoint now) {
   Workload& w = table_.workload(slot);
   switch (table_.run(slot).state) {
     case WorkloadState::kHeld:
-      ReleaseHold(slot);
-      [[fallthrough]];
+    case WorkloadState::kReserved:
     case WorkloadState::kPending:
+      if (table_.run(slot).state == WorkloadState::kHeld) ReleaseHold(slot);
+      if (table_.run(slot).state == WorkloadState::kReserved) ReleaseReservation(slot);
+      RemoveFromList(renewals_, slot);
       Dequeue(slot);
       Forget(slot);
       break;
     case WorkloadState::kUnplaceable:
       RemoveFromList(parked_, slot);
+      Forget(slot);
+      break;
+    case WorkloadState::kSuspended:
       Forget(slot);
       break;
     case WorkloadState::kStarting:
@@ -348,7 +541,7 @@ void Scheduler<Policy>::Commit(RunSlot slot, TimePoint until) {
   run.protected_until = until;
   if (!run.funded || until <= now_) return;
   table_.workload(slot).ahead = true;
-  ledger_.Commit(tree_, run.leaf, run.gpus(), until);
+  ledger_.Commit(tree_, run.leaf, run.charge(), until);
   protections_.push_back({until, slot, run.id});
   std::push_heap(protections_.begin(), protections_.end());
 }
@@ -358,8 +551,48 @@ void Scheduler<Policy>::Uncommit(RunSlot slot) {
   Workload& w = table_.workload(slot);
   if (!w.ahead) return;
   const Run& run = table_.run(slot);
-  ledger_.Uncommit(tree_, run.leaf, run.gpus(), run.protected_until);
+  ledger_.Uncommit(tree_, run.leaf, run.charge(), run.protected_until);
   w.ahead = false;
+}
+
+// The ledger as a pass at `now` would see it: protections that are over are withdrawn.
+template <class Policy>
+Ledger Scheduler<Policy>::LedgerAt(TimePoint now) const {
+  Ledger ledger = ledger_;
+  for (RunSlot s = 0; s < table_.slots(); ++s) {
+    const Run& run = table_.run(s);
+    if (table_.workload(s).ahead && run.protected_until <= now) {
+      ledger.Uncommit(tree_, run.leaf, run.charge(), run.protected_until);
+    }
+  }
+  return ledger;
+}
+
+// Counts a funded run as placed in its leaf (+1) or not any more (-1).
+template <class Policy>
+void Scheduler<Policy>::Place(const Run& run, std::int64_t sign) {
+  const MilliGpu charge(run.charge().value() * sign);
+  ledger_.AddPlaced(tree_, run.leaf, GpuCount(run.gpus().value() * sign), charge);
+  if (run.workload_class == WorkloadClass::kInteractive) {
+    ledger_.AddSessions(tree_, run.leaf, charge);
+  }
+}
+
+// Counts it as waiting demand of its leaf (+1) or not any more (-1).
+template <class Policy>
+void Scheduler<Policy>::Queue(const Run& run, std::int64_t sign) {
+  ledger_.AddQueued(tree_, run.leaf, GpuCount(run.gpus().value() * sign),
+                    MilliGpu(run.charge().value() * sign));
+}
+
+// From `at` on `delta` more funded GPUs of `type` are charged, at the rates of every time.
+template <class Policy>
+void Scheduler<Policy>::Charge(AllocationId leaf, GpuTypeId type, TimePoint at, GpuCount delta) {
+  ledger_.Charge(tree_, leaf, at, MilliGpu(delta.value() * rates_.At(type, at)));
+  for (const ChargeRates::Change& c : rates_.changes()) {
+    if (c.type != type || c.at <= at) continue;
+    ledger_.Charge(tree_, leaf, c.at, MilliGpu(delta.value() * (c.to - c.from)));
+  }
 }
 
 template <class Policy>
@@ -368,7 +601,7 @@ void Scheduler<Policy>::EndCharge(RunSlot slot, TimePoint at) {
   if (!w.charged) return;
   const Run& run = table_.run(slot);
   if (run.funded) {
-    ledger_.Charge(tree_, run.leaf, at, -run.gpus());
+    Charge(run.leaf, TypeOf(w), at, -run.gpus());
   } else {
     ledger_.ChargeUnfunded(tree_, run.leaf, at, -run.gpus());
   }
@@ -393,9 +626,9 @@ void Scheduler<Policy>::LeaveStopping(RunSlot slot) {
   const Run& run = table_.run(slot);
   if (!run.funded) return;
   if (run.state == WorkloadState::kStopping) {
-    ledger_.AddQueued(tree_, run.leaf, -run.gpus());
+    Queue(run, -1);
   } else {
-    ledger_.AddPlaced(tree_, run.leaf, -run.gpus());
+    Place(run, -1);
   }
 }
 
@@ -416,6 +649,11 @@ LossOutcome Scheduler<Policy>::Lose(RunSlot slot, TimePoint at, bool preempted) 
     return outcome;
   }
   run.stops += preempted;
+  if (preempted && run.idle && run.workload_class == WorkloadClass::kInteractive) {
+    // Nobody waits in it, and holding GPUs idle must not pay: it does not compete for new ones.
+    run.state = WorkloadState::kSuspended;
+    return LossOutcome::kSuspended;
+  }
   run.idle = false;
   run.state = WorkloadState::kPending;
   Admit(slot);
@@ -446,11 +684,17 @@ absl::Status Scheduler<Policy>::ReportStarted(WorkloadId id, RunNumber run_numbe
   w.last_seen = now;
   w.charged = true;
   if (run.funded) {
-    ledger_.Charge(tree_, run.leaf, started, run.gpus());
+    Charge(run.leaf, TypeOf(w), started, run.gpus());
     Commit(*slot, started + options_.contract.Protection(w.spec));
   } else {
     ledger_.ChargeUnfunded(tree_, run.leaf, started, run.gpus());
     run.protected_until = started;
+  }
+  // Only now can it be stopped.
+  dirty_ = dirty_ || w.cancel_requested || draining_ > 0;
+  for (NodeId n : w.nodes) {
+    const Node& node = cluster_.node(n);
+    dirty_ = dirty_ || (node.reserved_for != kNoSlot && node.reserved_at <= now);
   }
   return absl::OkStatus();
 }
@@ -468,6 +712,7 @@ absl::Status Scheduler<Policy>::ReportStartFailed(WorkloadId id, RunNumber run_n
   if (w.nodes.size() == 1) {
     w.avoid = w.nodes[0];
     w.avoid_until = now + options_.tick;
+    refusals_.push_back(w.avoid_until);
   }
   // A workload that has never run is not failed by a refused launch.
   Run& mutable_run = table_.run(*slot);
@@ -490,7 +735,7 @@ absl::Status Scheduler<Policy>::ReportEnded(WorkloadId id, RunNumber run_number,
       Advance(now);
       const auto charge = [&](TimePoint at, GpuCount delta) {
         if (it->funded) {
-          ledger_.Charge(tree_, it->leaf, at, delta);
+          Charge(it->leaf, it->type, at, delta);
         } else {
           ledger_.ChargeUnfunded(tree_, it->leaf, at, delta);
         }
@@ -506,12 +751,7 @@ absl::Status Scheduler<Policy>::ReportEnded(WorkloadId id, RunNumber run_number,
   if (run.state != WorkloadState::kRunning && run.state != WorkloadState::kStopping) {
     return WrongState(*slot, run_number, "ended");
   }
-  if (ended < run.start) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("run ", run_number.value(), " of workload ", id.value(), " ended at ",
-                     ended.time_since_epoch().count(), " us, before its start at ",
-                     run.start.time_since_epoch().count(), " us"));
-  }
+  if (absl::Status s = CheckAfterStart(*slot, "ended", ended); !s.ok()) return s;
   Advance(now);
   table_.workload(*slot).cancel_requested = true;  // over, whatever it was
   Lose(*slot, ended, false);
@@ -528,8 +768,10 @@ absl::StatusOr<LossOutcome> Scheduler<Policy>::ReportStopped(WorkloadId id, RunN
   if (table_.run(*slot).state != WorkloadState::kStopping) {
     return WrongState(*slot, run_number, "stopped");
   }
+  if (absl::Status s = CheckAfterStart(*slot, "stopped", stopped); !s.ok()) return s;
   Advance(now);
-  const bool preempted = table_.workload(*slot).stop_reason == StopReason::kPreempted;
+  const StopReason reason = table_.workload(*slot).stop_reason;
+  const bool preempted = reason == StopReason::kPreempted || reason == StopReason::kPromise;
   return Lose(*slot, stopped, preempted);
 }
 
@@ -545,10 +787,11 @@ absl::Status Scheduler<Policy>::ReportStopFailed(WorkloadId id, RunNumber run_nu
   }
   Advance(now);
   if (run.funded) {
-    ledger_.AddQueued(tree_, run.leaf, -run.gpus());
-    ledger_.AddPlaced(tree_, run.leaf, run.gpus());
+    Queue(run, -1);
+    Place(run, +1);
   }
   run.state = WorkloadState::kRunning;
+  table_.workload(*slot).last_seen = now;
   for (NodeId n : table_.workload(*slot).nodes) {
     cluster_.UnmarkStopping(n, run.gpus_per_node);
     // The latest holds counted on these GPUs.
@@ -570,8 +813,11 @@ absl::Status Scheduler<Policy>::ReportCheckpoint(WorkloadId id, RunNumber run_nu
   if (run.state != WorkloadState::kRunning && run.state != WorkloadState::kStopping) {
     return WrongState(*slot, run_number, "checkpointed");
   }
+  if (absl::Status s = CheckAfterStart(*slot, "checkpointed", at); !s.ok()) return s;
   Advance(now);
   run.progress_since = std::max(run.progress_since, at);
+  Workload& w = table_.workload(*slot);
+  w.last_seen = std::max(w.last_seen, at);
   return absl::OkStatus();
 }
 
@@ -583,11 +829,18 @@ absl::Status Scheduler<Policy>::ReportIdle(WorkloadId id, bool idle, TimePoint n
     return absl::NotFoundError(absl::StrCat("workload ", id.value(), " is unknown"));
   }
   Run& run = table_.run(slot);
-  if (run.state != WorkloadState::kRunning || run.workload_class != WorkloadClass::kInteractive) {
+  const bool suspended = run.state == WorkloadState::kSuspended;
+  if ((run.state != WorkloadState::kRunning && !suspended) ||
+      run.workload_class != WorkloadClass::kInteractive) {
     return WrongState(slot, table_.workload(slot).run, "idle");
   }
   Advance(now);
   run.idle = idle;
+  if (suspended) {
+    if (!idle) Admit(slot);
+    return absl::OkStatus();
+  }
+  table_.workload(slot).last_seen = now;
   const TimePoint until = std::max(now, run.start + options_.idle_after);
   if (idle && until < run.protected_until) {
     Uncommit(slot);
@@ -625,7 +878,8 @@ absl::StatusOr<ReconcileReport> Scheduler<Policy>::Reconcile(std::span<const Run
     }
     report.ended.push_back({run.id, w.run});
     const TimePoint end = std::max(run.start, w.last_seen);
-    inferred_.push_back({run.id, w.run, run.leaf, run.gpus(), run.funded, run.start, end});
+    inferred_.push_back(
+        {run.id, w.run, run.leaf, TypeOf(w), run.gpus(), run.funded, run.start, end});
     w.cancel_requested = true;
     Lose(slot, end, false);
   }
@@ -698,15 +952,16 @@ absl::StatusOr<Explanation> Scheduler<Policy>::Explain(WorkloadId id) const {
     }
   }
   // Standings as of now, on a copy: asking changes nothing.
-  Ledger ledger = ledger_;
+  Ledger ledger = LedgerAt(now_);
   Ranking ranking = ranking_;
-  ranking.Refresh(tree_, ledger, cluster_.healthy(), now_, KeyFn());
+  ranking.Refresh(tree_, ledger, Capacity(), now_, KeyFn());
   e.entitlement = ranking.entitlement(run.leaf);
   e.fluid = ranking.fluid(run.leaf);
   e.used = ranking.used(run.leaf);
   e.key = ranking.key(run.leaf);
   e.tier = policy_.Tier(PolicyContext{tree_, ranking, now_},
-                        Requester{run.leaf, run.workload_class, run.gpus(), e.placed, 1});
+                        Requester{run.leaf, run.workload_class, run.gpus(), run.charge(),
+                                  ledger_.placed_charge(run.leaf), 1});
   for (AllocationId leaf : tree_.leaves()) {
     if (leaf != run.leaf && !queues_[leaf.value()].empty() &&
         ranking.Before(tree_, leaf, run.leaf)) {
@@ -717,8 +972,15 @@ absl::StatusOr<Explanation> Scheduler<Policy>::Explain(WorkloadId id) const {
     case WorkloadState::kUnplaceable:
       e.reason = tree_.closed(run.leaf) ? WaitReason::kClosed : WaitReason::kNeverFits;
       break;
+    case WorkloadState::kSuspended:
+      e.reason = WaitReason::kSuspended;
+      break;
     case WorkloadState::kHeld:
       e.reason = WaitReason::kWaitsForStop;
+      break;
+    case WorkloadState::kReserved:
+      e.reason = WaitReason::kReserved;
+      e.promised_start = w.promised;
       break;
     case WorkloadState::kPending: {
       const QueueKey key = KeyOf(slot);
@@ -728,8 +990,10 @@ absl::StatusOr<Explanation> Scheduler<Policy>::Explain(WorkloadId id) const {
             static_cast<std::size_t>(std::distance(b.waiting.begin(), b.waiting.lower_bound(key)));
       }
       e.reason = dirty_ && w.queued_since >= last_pass_ ? WaitReason::kNotConsidered
-                 : run.funded                           ? WaitReason::kNoCapacity
-                                                        : WaitReason::kUnfundedWaits;
+                 : !run.funded                          ? WaitReason::kUnfundedWaits
+                 : SessionCapReached(run.leaf, run.workload_class, run.charge(), ranking)
+                     ? WaitReason::kSessionCap
+                     : WaitReason::kNoCapacity;
       break;
     }
     default:
@@ -745,15 +1009,16 @@ absl::StatusOr<AllocationStanding> Scheduler<Policy>::Standing(AllocationId id,
   if (!tree_.contains(id)) {
     return absl::NotFoundError(absl::StrCat("allocation ", id.value(), " is unknown"));
   }
-  Ledger ledger = ledger_;
+  Ledger ledger = LedgerAt(now);
   Ranking ranking = ranking_;
-  ranking.Refresh(tree_, ledger, cluster_.healthy(), now, KeyFn());
+  ranking.Refresh(tree_, ledger, Capacity(), now, KeyFn());
   AllocationStanding s;
   s.allocation = id;
   s.entitlement = ranking.entitlement(id);
   s.natural = ranking.natural(id);
   s.fluid = ranking.fluid(id);
   s.used_in_window = ledger.Use(id, now);
+  s.used_rest = ledger.UseRestAt(id, now);
   s.committed_ahead = std::max(GpuTime(0), ledger.Ahead(id, now));
   s.unfunded_in_window = ledger.UnfundedUseAt(id, now);
   s.key = ranking.key(id);

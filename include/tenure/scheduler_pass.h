@@ -34,6 +34,7 @@ absl::StatusOr<const Decisions*> Scheduler<Policy>::Decide(TimePoint now) {
   Advance(now);
   last_pass_ = now;
   decisions_.Clear();
+  look_again_ = false;
   cluster_.Reindex();
   if (tree_.ApplyEdits(now)) {
     ranking_.Invalidate();
@@ -45,13 +46,21 @@ absl::StatusOr<const Decisions*> Scheduler<Policy>::Decide(TimePoint now) {
   if (draining_ > 0) StopOnDrainingNodes();
   if (!holds_.empty()) {
     StartReadyHolds();
-    ExpireHolds();
+    if (ExpireHolds()) StartReadyHolds();  // a later one may have waited for it
+  }
+  if (waiting_funded_ > 0 || Reserves()) {
+    ranking_.Refresh(tree_, ledger_, Capacity(), now_, KeyFn());
+  }
+  if (Reserves()) {
+    credit_.Set(now_, ranking_.naturals());
+    RenewReservations();
+    FireReservations();
   }
   if (waiting_funded_ > 0) {
-    ranking_.Refresh(tree_, ledger_, cluster_.healthy(), now_, KeyFn());
     for (int tier = 1; tier <= Policy::kTiers; ++tier) ServeTier(tier);
   }
   FillUnfunded();
+  dirty_ = look_again_;
   decisions_.next_wakeup = NextWakeup();
   return &decisions_;
 }
@@ -116,6 +125,13 @@ void Scheduler<Policy>::StartReadyHolds() {
       return left >= run.gpus_per_node;
     });
     if (!ready) continue;
+    // It may have waited so long that it would still be protected when a promised start is due.
+    const TimePoint ends = shapes_[w.shape].EndsBy(now_);
+    if (std::any_of(w.nodes.begin(), w.nodes.end(),
+                    [&](NodeId id) { return !cluster_.node(id).Admits(ends); })) {
+      ReleaseHold(slot);
+      continue;
+    }
     scratch_nodes_.assign(w.nodes.begin(), w.nodes.end());
     ReleaseHold(slot);
     StartOn(slot, scratch_nodes_);
@@ -123,11 +139,12 @@ void Scheduler<Policy>::StartReadyHolds() {
 }
 
 template <class Policy>
-void Scheduler<Policy>::ExpireHolds() {
+bool Scheduler<Policy>::ExpireHolds() {
   const std::vector<RunSlot> holds = holds_;
   for (RunSlot slot : holds) {
     if (table_.workload(slot).deadline <= now_) ReleaseHold(slot);
   }
+  return holds.size() != holds_.size();
 }
 
 // Back into the queue; what was claimed is free for others.
@@ -139,7 +156,7 @@ void Scheduler<Policy>::ReleaseHold(RunSlot slot) {
   w.nodes.clear();
   RemoveFromList(holds_, slot);
   Uncommit(slot);
-  ledger_.AddPlaced(tree_, run.leaf, -run.gpus());
+  Place(run, -1);
   Enqueue(slot, true);
 }
 
@@ -153,9 +170,171 @@ void Scheduler<Policy>::HoldFor(RunSlot slot, const Plan& plan) {
   w.deadline = now_ + options_.grace + options_.tick;
   for (NodeId n : plan.nodes) cluster_.Claim(n, slot, run.gpus_per_node);
   holds_.push_back(slot);
-  ledger_.AddPlaced(tree_, run.leaf, run.gpus());
+  run.rate = rates_.rate(TypeOf(w));
+  Place(run, +1);
   Commit(slot, now_ + options_.contract.Protection(w.spec));
   decisions_.holds.push_back({run.id, Record(w), GpuCount(run.gpus_per_node), w.deadline});
+}
+
+// --- Reservations --------------------------------------------------------------------------------
+
+// A first run needs little credit; a further one must have saved the whole next minimum and more.
+template <class Policy>
+bool Scheduler<Policy>::HasCredit(RunSlot slot) const {
+  const Run& run = table_.run(slot);
+  const ReservationOptions& o = options_.reservation;
+  const bool gang = run.gpus() >= o.gang;
+  for (RunSlot other : reservations_) {
+    if (table_.run(other).leaf == run.leaf && (table_.run(other).gpus() >= o.gang) == gang) {
+      return false;
+    }
+  }
+  GpuTime behind = credit_.Owed(run.leaf) - ranking_.used(run.leaf);
+  Duration needed = gang ? o.first_credit : o.block_credit;
+  if (gang && run.stops > 0) {
+    const Duration protection = options_.contract.Protection(table_.workload(slot).spec);
+    behind -= GpuTime(internal::MulDivFloor(run.charge().value(), protection.count(), 1000));
+    needed = o.restart_credit;
+  }
+  return behind > GpuTime(0) &&
+         internal::HoursOfShare(behind, ranking_.entitlement(run.leaf)) >= needed;
+}
+
+template <class Policy>
+bool Scheduler<Policy>::Reserve(RunSlot slot) {
+  const Shape shape = shapes_[table_.workload(slot).shape];
+  const PolicyContext context = Context();
+  const VictimSearch::Env env{cluster_, table_, ledger_, context};
+  if (!reservation_search_.Find(env, policy_, options_.reservation, table_.run(slot).leaf, shape,
+                                reservation_plan_)) {
+    return false;
+  }
+  Dequeue(slot);
+  Run& run = table_.run(slot);
+  Workload& w = table_.workload(slot);
+  Queue(run, +1);  // it still waits
+  run.state = WorkloadState::kReserved;
+  w.nodes.assign(reservation_plan_.nodes.begin(), reservation_plan_.nodes.end());
+  w.deadline = reservation_plan_.at;
+  w.promised = reservation_plan_.at + options_.grace;
+  for (NodeId n : w.nodes) cluster_.Reserve(n, slot, w.deadline);
+  reservations_.push_back(slot);
+  decisions_.promises.push_back({run.id, Record(w), w.promised});
+  if (w.deadline <= now_ && Fire(slot)) look_again_ = true;
+  return true;
+}
+
+// Back into the queue; its nodes are ordinary again.
+template <class Policy>
+void Scheduler<Policy>::ReleaseReservation(RunSlot slot) {
+  const Run& run = table_.run(slot);
+  Workload& w = table_.workload(slot);
+  for (NodeId n : w.nodes) cluster_.Unreserve(n);
+  w.nodes.clear();
+  RemoveFromList(reservations_, slot);
+  Queue(run, -1);
+  Enqueue(slot, true);
+}
+
+template <class Policy>
+void Scheduler<Policy>::RenewReservations() {
+  const std::vector<RunSlot> renewals = std::move(renewals_);
+  renewals_.clear();
+  for (RunSlot slot : renewals) {
+    const Run& run = table_.run(slot);
+    if (run.state == WorkloadState::kPending && run.funded) Reserve(slot);
+  }
+}
+
+template <class Policy>
+void Scheduler<Policy>::FireReservations() {
+  // What one leaves of its nodes may be enough for another.
+  for (bool again = true; again;) {
+    again = false;
+    const std::vector<RunSlot> reservations = reservations_;
+    for (RunSlot slot : reservations) {
+      again = StartEarly(slot) || (table_.workload(slot).deadline <= now_ && Fire(slot)) || again;
+    }
+  }
+}
+
+// A reserved gang that fits on free GPUs, its own nodes or others, need not wait for its time.
+template <class Policy>
+bool Scheduler<Policy>::StartEarly(RunSlot slot) {
+  const Workload& w = table_.workload(slot);
+  const Shape shape = shapes_[w.shape];
+  if (cluster_.free() < shape.total()) return false;
+  for (NodeId n : w.nodes) cluster_.Unreserve(n);
+  const bool fits = FindFree(slot, shape);
+  for (NodeId n : w.nodes) cluster_.Reserve(n, slot, w.deadline);
+  if (!fits) return false;
+  ReleaseReservation(slot);
+  StartOn(slot, scratch_nodes_);
+  ranking_.Recharge(tree_, ledger_, table_.run(slot).leaf, now_, KeyFn());
+  return true;
+}
+
+// Takes the reserved nodes. False while a start on them is not confirmed or, because it was
+// confirmed late, still protected.
+template <class Policy>
+bool Scheduler<Policy>::Fire(RunSlot slot) {
+  Workload& w = table_.workload(slot);
+  plan_.Clear();
+  plan_.nodes.assign(w.nodes.begin(), w.nodes.end());
+  for (NodeId id : plan_.nodes) {
+    for (const Occupant& o : cluster_.node(id).runs) {
+      const Run& run = table_.run(o.run);
+      if (run.state == WorkloadState::kStopping) continue;
+      if (run.state == WorkloadState::kStarting || (run.funded && run.protected_until > now_)) {
+        return false;
+      }
+      if (std::find(plan_.victims.begin(), plan_.victims.end(), o.run) == plan_.victims.end()) {
+        plan_.victims.push_back(o.run);
+      }
+    }
+  }
+  ReleaseReservation(slot);
+  const std::int32_t gpus = table_.run(slot).gpus_per_node;
+  const auto left = [&](NodeId id) {  // once the victims are gone
+    std::int32_t available = cluster_.node(id).soon();
+    for (const Occupant& o : cluster_.node(id).runs) {
+      if (std::find(plan_.victims.begin(), plan_.victims.end(), o.run) != plan_.victims.end()) {
+        available += o.gpus;
+      }
+    }
+    return available;
+  };
+  for (NodeId id : plan_.nodes) {
+    while (left(id) < gpus && !cluster_.node(id).holds.empty()) {
+      ReleaseHold(cluster_.node(id).holds.back().run);
+    }
+  }
+  // Whoever fits beside the gang stays, the dearest first.
+  const PolicyContext context = Context();
+  std::vector<std::pair<std::int64_t, RunSlot>> order;
+  for (RunSlot v : plan_.victims) {
+    order.emplace_back(policy_.VictimCost(context, table_.run(v)), v);
+  }
+  std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first
+                              : table_.run(a.second).id > table_.run(b.second).id;
+  });
+  for (const auto& [cost, v] : order) {
+    RemoveFromList(plan_.victims, v);
+    const bool needed = std::any_of(plan_.nodes.begin(), plan_.nodes.end(),
+                                    [&](NodeId id) { return left(id) < gpus; });
+    if (needed) plan_.victims.push_back(v);
+  }
+  if (std::all_of(plan_.nodes.begin(), plan_.nodes.end(),
+                  [&](NodeId id) { return cluster_.node(id).free() >= gpus; })) {
+    StartOn(slot, plan_.nodes);
+  } else {
+    HoldFor(slot, plan_);
+    for (RunSlot v : plan_.victims) StopRun(v, StopReason::kPromise, table_.run(slot).id);
+  }
+  ranking_.Recharge(tree_, ledger_, table_.run(slot).leaf, now_, KeyFn());
+  search_.BeginRound();
+  return true;
 }
 
 // --- Starting and stopping -----------------------------------------------------------------------
@@ -180,8 +359,9 @@ void Scheduler<Policy>::StartOn(RunSlot slot, const std::vector<NodeId>& nodes) 
   w.nodes.assign(nodes.begin(), nodes.end());
   const bool session = run.funded && run.workload_class == WorkloadClass::kInteractive;
   for (NodeId n : nodes) cluster_.Occupy(n, slot, run.gpus_per_node, session);
+  run.rate = rates_.rate(TypeOf(w));
   if (run.funded) {
-    ledger_.AddPlaced(tree_, run.leaf, run.gpus());
+    Place(run, +1);
     Commit(slot, now_ + options_.contract.Protection(w.spec));
   }
   decisions_.starts.push_back({run.id, w.run, Record(w), GpuCount(run.gpus_per_node)});
@@ -204,8 +384,8 @@ void Scheduler<Policy>::StopRun(RunSlot slot, StopReason reason, WorkloadId bene
   run.state = WorkloadState::kStopping;
   for (NodeId n : w.nodes) cluster_.MarkStopping(n, run.gpus_per_node);
   if (run.funded) {
-    ledger_.AddPlaced(tree_, run.leaf, -run.gpus());
-    ledger_.AddQueued(tree_, run.leaf, run.gpus());
+    Place(run, -1);
+    Queue(run, +1);
   }
 }
 
@@ -248,6 +428,15 @@ void Scheduler<Policy>::ServeTier(int tier) {
   }
 }
 
+template <class Policy>
+bool Scheduler<Policy>::SessionCapReached(AllocationId leaf, WorkloadClass workload_class,
+                                          MilliGpu charge, const Ranking& ranking) const {
+  if (options_.session_cap == 0 || workload_class != WorkloadClass::kInteractive) return false;
+  const MilliGpu sessions = ledger_.sessions(leaf);
+  return sessions > MilliGpu(0) && (sessions + charge).value() * 1000 >
+                                       ranking.entitlement(leaf).value() * options_.session_cap;
+}
+
 // Tries requests of `leaf` until one is placed (true) or none is left for this tier (false).
 template <class Policy>
 bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
@@ -259,33 +448,53 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
     const Shape& shape = shapes_[bucket->shape];
     requester.workload_class = shape.workload_class;
     requester.gpus = shape.total();
-    requester.placed = ledger_.placed(leaf);
-    if ((tier < Policy::kTiers && policy_.Tier(Context(), requester) != tier) ||
-        KnownToFail(leaf, shape)) {
+    requester.charge = MilliGpu(requester.gpus.value() * RateOf(shape.type));
+    requester.leaf_charge = ledger_.placed_charge(leaf);
+    if (tier < Policy::kTiers && policy_.Tier(Context(), requester) != tier) {
       bucket->skipped = round_;
       continue;
     }
-    if (TryPlace(bucket->waiting.begin()->slot, requester)) {
-      ranking_.Recharge(tree_, ledger_, leaf, now_, KeyFn());
-      search_.BeginRound();  // keys and floors have moved
-      return true;
+    if (SessionCapReached(leaf, shape.workload_class, requester.charge, ranking_)) {
+      bucket->skipped = round_;
+      continue;
+    }
+    const RunSlot first = bucket->waiting.begin()->slot;
+    if (!KnownToFail(leaf, shape)) {
+      for (const QueueKey& key : bucket->waiting) {
+        const bool avoids = Avoids(key.slot);
+        if (TryPlace(key.slot, requester)) {
+          ranking_.Recharge(tree_, ledger_, leaf, now_, KeyFn());
+          search_.BeginRound();  // keys and floors have moved
+          return true;
+        }
+        if (!avoids) break;  // one that avoids a node says nothing about the others
+      }
     }
     bucket->skipped = round_;
+    if (Reserves() && MayReserve(shape) && !Avoids(first) && HasCredit(first)) {
+      Reserve(first);
+    }
   }
   return false;
 }
 
+// Where free GPUs hold it now, in scratch_nodes_.
 template <class Policy>
-bool Scheduler<Policy>::PlaceOnFree(RunSlot slot, const Shape& shape) {
+bool Scheduler<Policy>::FindFree(RunSlot slot, const Shape& shape) {
   const Workload& w = table_.workload(slot);
-  const NodeId avoid = w.avoid_until > now_ ? w.avoid : kNoNode;
+  const NodeId avoid = Avoids(slot) ? w.avoid : kNoNode;
   scratch_nodes_.clear();
   if constexpr (Policy::kUsesNodeScore) {
     const internal::PolicyScore<Policy> score{policy_, shape};
-    if (!PlaceFree(cluster_, shape, score, avoid, scratch_nodes_)) return false;
+    return PlaceFree(cluster_, shape, score, avoid, scratch_nodes_, now_);
   } else {
-    if (!PlaceFree(cluster_, shape, NoNodeScore{}, avoid, scratch_nodes_)) return false;
+    return PlaceFree(cluster_, shape, NoNodeScore{}, avoid, scratch_nodes_, now_);
   }
+}
+
+template <class Policy>
+bool Scheduler<Policy>::PlaceOnFree(RunSlot slot, const Shape& shape) {
+  if (!FindFree(slot, shape)) return false;
   StartOn(slot, scratch_nodes_);
   return true;
 }
@@ -295,17 +504,25 @@ bool Scheduler<Policy>::TryPlace(RunSlot slot, const Requester& requester) {
   const Shape shape = shapes_[table_.workload(slot).shape];
   if (PlaceOnFree(slot, shape)) return true;
   const PolicyContext context = Context();
-  const VictimSearch::Env env{cluster_, table_, ledger_, context};
+  const std::int64_t allowed = preemptions_.Available(now_);
+  const VictimSearch::Env env{cluster_,   table_, ledger_, context, options_.grace + options_.tick,
+                              allowed > 0};
   const Workload& w = table_.workload(slot);
-  const NodeId avoid = w.avoid_until > now_ ? w.avoid : kNoNode;
-  if (search_.Find(env, policy_, requester, shape, avoid, plan_)) {
+  const NodeId avoid = Avoids(slot) ? w.avoid : kNoNode;
+  if (search_.Find(env, policy_, requester, shape, avoid, plan_) &&
+      FundedVictims(plan_) <= allowed) {
+    const auto free_now = [&](NodeId n) { return cluster_.node(n).free() >= shape.gpus; };
+    if (plan_.victims.empty() && std::all_of(plan_.nodes.begin(), plan_.nodes.end(), free_now)) {
+      StartOn(slot, plan_.nodes);  // on nodes that are promised to a later start
+      return true;
+    }
+    preemptions_.Take(now_, FundedVictims(plan_));
     HoldFor(slot, plan_);
     for (RunSlot v : plan_.victims) {
       StopRun(v, StopReason::kPreempted, table_.run(slot).id);
     }
     return true;
   }
-  // One workload that must avoid a node says nothing about the others.
   if (avoid == kNoNode) {
     const bool everywhere =
         Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug;
@@ -335,13 +552,16 @@ void Scheduler<Policy>::FillUnfunded() {
       }
     }
     if (best == nullptr) return;
-    const RunSlot slot = best->waiting.begin()->slot;
     const Shape shape = shapes_[best->shape];
-    if (PlaceOnFree(slot, shape)) continue;
-    best->skipped = round_;
-    if (table_.workload(slot).avoid_until <= now_) {
-      failures_.push_back({kRootAllocation, true, shape});
+    bool placed = false, avoids = true;
+    for (const QueueKey& key : best->waiting) {
+      avoids = Avoids(key.slot);
+      placed = PlaceOnFree(key.slot, shape);
+      if (placed || !avoids) break;
     }
+    if (placed) continue;
+    best->skipped = round_;
+    if (!avoids) failures_.push_back({kRootAllocation, true, shape});
   }
 }
 
@@ -349,6 +569,11 @@ template <class Policy>
 TimePoint Scheduler<Policy>::NextWakeup() {
   TimePoint wakeup = tree_.next_edit();
   for (RunSlot slot : holds_) wakeup = std::min(wakeup, table_.workload(slot).deadline);
+  for (RunSlot slot : reservations_) {
+    // One that is due but waits for a confirmation is looked at again with the blocked work.
+    const TimePoint due = table_.workload(slot).deadline;
+    wakeup = std::min(wakeup, due > now_ ? due : now_ + options_.tick);
+  }
   if (waiting_funded_ > 0 || draining_ > 0) {
     while (!protections_.empty()) {  // the first entry that still means something
       const Protection& p = protections_.front();
@@ -362,6 +587,11 @@ TimePoint Scheduler<Policy>::NextWakeup() {
     }
   }
   if (waiting_funded_ > 0) wakeup = std::min(wakeup, now_ + options_.retry);
+  if (waiting_funded_ > 0 && preemptions_.Available(now_) == 0) {
+    wakeup = std::min(wakeup, std::max(preemptions_.NextToken(now_), now_ + options_.tick));
+  }
+  refusals_.erase(refusals_.begin(), std::upper_bound(refusals_.begin(), refusals_.end(), now_));
+  if (!refusals_.empty() && AnythingWaits()) wakeup = std::min(wakeup, refusals_.front());
   return wakeup;
 }
 

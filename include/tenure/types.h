@@ -42,8 +42,9 @@ inline constexpr Duration kDefaultLookback = std::chrono::hours(24 * 7);
 // kMaxClusterGpus * kMaxLookback = 5.4e18 GPU-us.
 inline constexpr std::int64_t kMaxClusterGpus = std::int64_t{1} << 21;
 inline constexpr Duration kMaxLookback = std::chrono::hours(24 * 30);
-// Times outside [-kTimeLimit, kTimeLimit] (146,000 years) are refused.
-inline constexpr Duration kTimeLimit = Duration(std::int64_t{1} << 62);
+// Times outside [-kTimeLimit, kTimeLimit] (73,000 years) are refused, so a difference of two cannot
+// overflow.
+inline constexpr Duration kTimeLimit = Duration(std::int64_t{1} << 61);
 
 // An identifier: ordered and hashable, no arithmetic.
 template <class Tag, class Rep>

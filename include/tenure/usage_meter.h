@@ -44,6 +44,17 @@ class UsageMeter {
   // of the correction that is older than the window has no effect.
   void Change(TimePoint at, GpuCount delta);
 
+  // As if every change ever made to `other`, times `sign` (1 or -1), had been made here too; exact.
+  // Both must have the same window. O(segments of both).
+  void Add(UsageMeter other, std::int64_t sign);
+  // As if every change so far had been `factor` times as large.
+  void Scale(std::int64_t factor) {
+    area_ = GpuTime(area_.value() * factor);
+    base_ = GpuCount(base_.value() * factor);
+    rate_ = GpuCount(rate_.value() * factor);
+    for (Step& s : steps_) s.rate = GpuCount(s.rate.value() * factor);
+  }
+
   // Use in [now - window, now). A `now` before the latest time known counts as that time, so use
   // never jumps back. Amortised O(1) a change, however far `now` is ahead.
   GpuTime Use(TimePoint now) {
@@ -227,6 +238,29 @@ inline void UsageMeter::Change(TimePoint at, GpuCount delta) {
   if (delta == GpuCount(0)) return;
   rate_ += delta;
   Correct(at, delta);
+}
+
+inline void UsageMeter::Add(UsageMeter other, std::int64_t sign) {
+  Advance(other.now_);
+  other.Advance(now_);
+  std::vector<Step> sum;
+  GpuCount ours = base_, theirs = other.base_, last = base_ + GpuCount(sign * other.base_.value());
+  base_ = last;
+  area_ += GpuTime(sign * other.area_.value());
+  rate_ += GpuCount(sign * other.rate_.value());
+  auto a = First();
+  auto b = other.First();
+  while (a != steps_.cend() || b != other.steps_.cend()) {
+    const TimePoint at =
+        std::min(a != steps_.cend() ? a->at : kNever, b != other.steps_.cend() ? b->at : kNever);
+    if (a != steps_.cend() && a->at == at) ours = (a++)->rate;
+    if (b != other.steps_.cend() && b->at == at) theirs = (b++)->rate;
+    const GpuCount rate = ours + GpuCount(sign * theirs.value());
+    if (rate != last) sum.push_back({at, rate});
+    last = rate;
+  }
+  steps_ = std::move(sum);
+  head_ = 0;
 }
 
 // Adds `delta` to the stored rates from `at` on.

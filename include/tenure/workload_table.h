@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "tenure/charge_rates.h"
 #include "tenure/cluster.h"
 #include "tenure/contract.h"
 #include "tenure/decisions.h"
@@ -28,12 +30,14 @@ enum class WorkloadState : std::uint8_t {
   kHeld = 3,         // GPUs are claimed; victims are being stopped
   kStarting = 4,     // start decided, not confirmed
   kRunning = 5,
-  kStopping = 6,  // stop decided, not confirmed
+  kStopping = 6,   // stop decided, not confirmed
+  kReserved = 7,   // waits for a promised start
+  kSuspended = 8,  // an idle session that was stopped: waits for its owner, not for GPUs
 };
 
 constexpr const char* ToString(WorkloadState s) {
-  constexpr const char* kNames[] = {"free",     "pending", "unplaceable", "held",
-                                    "starting", "running", "stopping"};
+  constexpr const char* kNames[] = {"free",    "pending",  "unplaceable", "held",     "starting",
+                                    "running", "stopping", "reserved",    "suspended"};
   return kNames[static_cast<std::size_t>(s)];
 }
 
@@ -49,8 +53,9 @@ struct Run {
   bool idle = false;  // reported utilisation under the threshold
   std::int32_t gpus_per_node = 0;
   std::int32_t node_count = 0;
-  std::uint32_t stops = 0;  // runs of this workload that were preempted
-  TimePoint start{};        // of this run
+  std::int32_t rate = kStandardRate;  // charge rate: of its nodes, or while it waits of its request
+  std::uint32_t stops = 0;            // runs of this workload that were preempted
+  TimePoint start{};                  // of this run
   TimePoint protected_until{};
   TimePoint progress_since{};       // work done before this instant is saved or was overhead
   Duration checkpoint_interval{0};  // 0: unknown, nothing is saved
@@ -58,22 +63,31 @@ struct Run {
 
   GpuCount gpus() const { return GpuCount(std::int64_t{gpus_per_node} * node_count); }
 
+  // What it takes of a share.
+  MilliGpu charge() const { return MilliGpu(gpus().value() * rate); }
+
   // Wall time of work that a stop at `now` destroys, with the overhead of the next restart. A
-  // session's whole life is volatile.
+  // session's whole life is volatile. At most kMostLost.
   Duration LostIfStopped(TimePoint now) const {
     const Duration run = std::max(Duration(0), now - start);
-    if (!resumable || workload_class == WorkloadClass::kInteractive) return run + restart_overhead;
+    if (!resumable || workload_class == WorkloadClass::kInteractive) {
+      return std::min(kMostLost, run + restart_overhead);
+    }
     const Duration progress = std::max(Duration(0), now - progress_since);
     const Duration overhead = std::min(run, std::max(Duration(0), progress_since - start));
     const Duration unsaved = checkpoint_interval > Duration(0)
                                  ? Duration(progress.count() % checkpoint_interval.count())
                                  : progress;
-    return unsaved + overhead + restart_overhead;
+    return std::min(kMostLost, unsaved + overhead + restart_overhead);
   }
+  // 50 days: the product with any number of GPUs fits 63 bits.
+  static constexpr Duration kMostLost =
+      Duration(std::numeric_limits<std::int64_t>::max() / kMaxClusterGpus);
+
   template <class Archive>
   void Serialize(Archive& ar) {
-    ar(id, leaf, state, workload_class, funded, resumable, idle, gpus_per_node, node_count, stops,
-       start, protected_until, progress_since, checkpoint_interval, restart_overhead);
+    ar(id, leaf, state, workload_class, funded, resumable, idle, gpus_per_node, node_count, rate,
+       stops, start, protected_until, progress_since, checkpoint_interval, restart_overhead);
   }
 };
 
@@ -87,7 +101,8 @@ struct Workload {
   bool cancel_requested = false;
   StopReason stop_reason = StopReason::kPreempted;
   TimePoint last_seen{};      // last time a report said that it runs
-  TimePoint deadline{};       // of a hold, or of a stop
+  TimePoint deadline{};       // of a hold; of a reservation the time at which it is due
+  TimePoint promised{};       // latest start promised by the current reservation
   NodeId avoid{0xffffffffu};  // refused the launch: not used before `avoid_until`
   TimePoint avoid_until{};
   absl::InlinedVector<NodeId, 1> nodes;  // of the current run or hold
@@ -97,8 +112,8 @@ struct Workload {
     ar(spec.id, spec.allocation, spec.user, spec.name, spec.workload_class, spec.priority,
        spec.nodes, spec.gpus_per_node, spec.gpu_type, spec.topology_rule, spec.topology_level,
        spec.minimum, spec.resumable, spec.checkpoint_interval, spec.restart_overhead, run,
-       queued_since, ahead, charged, cancel_requested, stop_reason, last_seen, deadline, avoid,
-       avoid_until, nodes);
+       queued_since, ahead, charged, cancel_requested, stop_reason, last_seen, deadline, promised,
+       avoid, avoid_until, nodes);
   }
 };
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Finds Abseil, and for developer builds GoogleTest and Google Benchmark: installed packages by
-# default, sources downloaded by FetchContent with TENURE_FETCH_DEPS.
+# Finds Abseil, yaml-cpp for scenario files, and for developer builds GoogleTest and Google
+# Benchmark: installed packages by default, sources downloaded by FetchContent with TENURE_FETCH_DEPS.
 if(TENURE_FETCH_DEPS)
   include(FetchContent)
   set(ABSL_PROPAGATE_CXX_STD ON)
@@ -26,7 +26,15 @@ if(TENURE_FETCH_DEPS)
     GIT_REPOSITORY https://github.com/google/benchmark.git
     GIT_TAG v1.9.0
     GIT_SHALLOW ON)
+  FetchContent_Declare(
+    yaml-cpp
+    GIT_REPOSITORY https://github.com/jbeder/yaml-cpp.git
+    GIT_TAG 0.8.0
+    GIT_SHALLOW ON)
   FetchContent_MakeAvailable(absl)
+  if(TENURE_SCENARIOS)
+    FetchContent_MakeAvailable(yaml-cpp)
+  endif()
   if(TENURE_TESTS)
     FetchContent_MakeAvailable(googletest)
   endif()
@@ -36,6 +44,9 @@ if(TENURE_FETCH_DEPS)
 else()
   if(NOT TARGET absl::status)
     find_package(absl REQUIRED)
+  endif()
+  if(TENURE_SCENARIOS)
+    find_package(yaml-cpp REQUIRED)
   endif()
   if(TENURE_TESTS)
     find_package(GTest REQUIRED)

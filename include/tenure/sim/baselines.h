@@ -24,6 +24,8 @@
 // fairtree-preempt: the same, and unfunded runs are stopped for funded workloads that find no room;
 //   the cheapest set by GPUs x time run.
 //
+// On a draining node whatever may be stopped is stopped at once; the rest stays until it ends.
+//
 // A workload that needs stops is held on its nodes until they are gone. A stopped resumable
 // workload waits again with its first submission time. Limits of 0 never end: such work is
 // backfilled only where it cannot be in the way, and a reservation that depends on its end protects
@@ -112,6 +114,9 @@ class BaselineEngine : public Engine {
   absl::Status ReportIdle(WorkloadId /*id*/, bool /*idle*/, TimePoint now) override {
     return CheckTime(now);
   }
+  // NotFound (no such node). Usage is charged until `now`, whatever `since` says.
+  absl::Status SetNode(NodeId node, NodeHealth health, TimePoint since, TimePoint now) override;
+  bool NodeEmpty(NodeId node) const override { return cluster_.node(node).runs.empty(); }
   bool Dirty() const override { return dirty_; }
   absl::StatusOr<const Decisions*> Decide(TimePoint now) override;
   // All calls: OutOfRange if `now` is earlier than in a call before.
@@ -233,7 +238,9 @@ class BaselineEngine : public Engine {
     return r.limit > Duration(0) ? now_ + r.limit : kNever;
   }
 
+  void ReleaseHold(RunSlot slot);
   void StopCancelled();
+  void StopOnDrainingNodes();
   void StartHeld();
   void Pass();
   void RankLeaves();
@@ -279,6 +286,7 @@ class BaselineEngine : public Engine {
   std::size_t queued_ = 0;
   std::vector<RunSlot> held_;       // in order of decision
   std::vector<RunSlot> to_cancel_;  // runs
+  std::size_t draining_ = 0;        // nodes
   std::vector<MilliGpu> entitlements_;
   std::vector<GpuCount> protected_gpus_;  // priority: by leaf
   std::vector<std::int64_t> waiting_;     // fairtree: funded workloads queued below, by allocation
@@ -419,6 +427,7 @@ inline absl::Status BaselineEngine::ReportStarted(WorkloadId id, RunNumber run, 
   if (r.state == State::kStarting) {
     r.state = State::kRunning;
     CountStoppable(r, +1);
+    dirty_ = dirty_ || draining_ > 0;  // only now can it be stopped
   }
   r.start = now;
   r.expected_end = ExpectedEnd(r);
@@ -448,6 +457,45 @@ inline absl::Status BaselineEngine::ReportStopped(WorkloadId id, RunNumber run, 
     Enqueue(*slot);
   }
   return absl::OkStatus();
+}
+
+inline absl::Status BaselineEngine::SetNode(NodeId node, NodeHealth health, TimePoint /*since*/,
+                                            TimePoint now) {
+  if (!cluster_.contains(node)) {
+    return absl::NotFoundError(absl::StrCat("node ", node.value(), " is unknown"));
+  }
+  if (absl::Status s = CheckTime(now); !s.ok()) return s;
+  const NodeHealth before = cluster_.node(node).health;
+  if (before == health) return absl::OkStatus();
+  cluster_.SetHealth(node, health);
+  tree_.Entitlements(ToMilli(cluster_.healthy()), entitlements_);
+  draining_ += health == NodeHealth::kDraining;
+  draining_ -= before == NodeHealth::kDraining;
+  dirty_ = true;
+  if (health == NodeHealth::kUp) return absl::OkStatus();
+  while (!cluster_.node(node).holds.empty()) ReleaseHold(cluster_.node(node).holds.back().run);
+  while (health == NodeHealth::kDown && !cluster_.node(node).runs.empty()) {
+    const RunSlot slot = cluster_.node(node).runs.back().run;
+    const Record& r = records_[slot];
+    CountStoppable(r, -1);
+    Vacate(slot, r.state == State::kStopping);
+    if (r.cancelled || !r.spec.resumable) {
+      Remove(slot);
+    } else {
+      Enqueue(slot);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Back into the queue; what was claimed is free for others.
+inline void BaselineEngine::ReleaseHold(RunSlot slot) {
+  Record& r = records_[slot];
+  for (NodeId n : r.nodes) cluster_.Unclaim(n, slot, r.per_node());
+  Account(r, -1);
+  r.is_protected = false;
+  std::erase(held_, slot);
+  Enqueue(slot);
 }
 
 inline void BaselineEngine::Enqueue(RunSlot slot) {
@@ -516,6 +564,7 @@ inline absl::StatusOr<const Decisions*> BaselineEngine::Decide(TimePoint now) {
     tree_.Entitlements(ToMilli(cluster_.healthy()), entitlements_);
   }
   StopCancelled();
+  if (draining_ > 0) StopOnDrainingNodes();
   StartHeld();
   Pass();
   return &decisions_;
@@ -550,6 +599,21 @@ inline void BaselineEngine::StopCancelled() {
     }
   }
   to_cancel_.clear();
+}
+
+inline void BaselineEngine::StopOnDrainingNodes() {
+  for (const Pool& pool : cluster_.pools()) {
+    for (NodeId n : pool.nodes) {
+      const Node& node = cluster_.node(n);
+      if (node.health != NodeHealth::kDraining) continue;
+      for (const Occupant& o : node.runs) {
+        const Record& r = records_[o.run];
+        if (r.state == State::kRunning && Stoppable(r)) {
+          Stop(o.run, StopReason::kDrain, WorkloadId());
+        }
+      }
+    }
+  }
 }
 
 inline void BaselineEngine::Start(RunSlot slot, const std::vector<NodeId>& nodes) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenure/cluster.h"
 #include "tenure/contract.h"
 #include "tenure/decisions.h"
 #include "tenure/types.h"
@@ -26,6 +27,19 @@ class Engine {
   // queue time, others are finished (failed by preemption).
   virtual absl::Status ReportStopped(WorkloadId id, RunNumber run, TimePoint now) = 0;
   virtual absl::Status ReportIdle(WorkloadId id, bool idle, TimePoint now) = 0;
+
+  // Nodes are numbered from 0 in the order of the world. kDraining: nothing new starts there, and
+  // whatever the engine may stop it stops. kDown: every run there was lost at `since`; resumable
+  // ones wait again, others are finished. An engine that leaves this out cannot meet faults.
+  virtual absl::Status SetNode(NodeId /*node*/, NodeHealth /*health*/, TimePoint /*since*/,
+                               TimePoint /*now*/) {
+    return absl::UnimplementedError("this engine does not know the health of nodes");
+  }
+  // Whether no run is left on the node.
+  virtual bool NodeEmpty(NodeId /*node*/) const { return false; }
+  // No run is protected longer than this from its start; 0: protection, if there is any, may last
+  // as long as the run.
+  virtual Duration LongestProtection() const { return Duration(0); }
 
   // True if Decide could answer something new because of what was reported since the last call.
   virtual bool Dirty() const = 0;

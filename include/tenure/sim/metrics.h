@@ -21,6 +21,9 @@
 // A wait ends at the first start, or is cut at the patience or the end. Of n sorted values the
 // quantile p is number floor(p n).
 //
+// Entitlements, and so what is owed, follow the healthy capacity; occupancy and goodput are parts
+// of the usable one, which includes hosts that drain: their runs still count.
+//
 // Units: integrals are exact integers in GPU-microseconds; doubles appear only in the quotients at
 // the end. Not thread-safe. Deterministic. A call is O(1) amortised, plus O(A) for every simulated
 // hour and every change of capacity (A leaves and programs); memory O(J + 168 A), independent of
@@ -124,6 +127,65 @@ class MetricsRecorder {
     j.overhead = overhead;
     if (j.first_start == kNever) j.first_start = now_;
     ++metrics_.starts;
+    if (j.promised != kNever) {
+      if (CountsPromise(j)) {
+        from_reservation_.push_back(now_ - j.promised);
+        if (now_ > j.start_by) ++metrics_.promises_broken;
+      }
+      j.promised = j.start_by = kNever;
+    }
+  }
+
+  // The workload, which waits, is promised a start by `start_by`. A promise restated while the one
+  // before stands does not move it.
+  void Promised(std::size_t job, TimePoint t, TimePoint start_by) {
+    Advance(t);
+    Job& j = jobs_[job];
+    assert(j.phase == Phase::kQueued);
+    if (j.promised == kNever) {
+      j.promised = now_;
+      if (Measured()) {
+        ++metrics_.promises;
+        if (j.first_start == kNever) to_reservation_.push_back(now_ - j.submit);
+      }
+    }
+    if (j.start_by == kNever) j.start_by = start_by;
+  }
+
+  // What was promised to the workload does not bind any more (a node of it is gone).
+  void PromiseVoid(std::size_t job) { jobs_[job].start_by = kNever; }
+
+  // `attempts` to resume a run failed.
+  void ResumeFailed(TimePoint t, std::int64_t attempts) {
+    Advance(t);
+    if (Measured()) metrics_.failed_resumes += attempts;
+  }
+
+  // A host that was unhealthy for `drain` is empty or down.
+  void HostDrained(TimePoint t, Duration drain, bool late) {
+    Advance(t);
+    if (!Measured()) return;
+    drains_.push_back(drain);
+    if (late) ++metrics_.drains_late;
+  }
+
+  // The repair of a host begins; `human`: a person had to make somebody leave.
+  void RepairBegins(TimePoint t, bool human) {
+    Advance(t);
+    if (!Measured()) return;
+    ++metrics_.repairs;
+    if (human) ++metrics_.repairs_human;
+  }
+
+  // The run was lost with its host. `lost` as for Stopped.
+  void Lost(std::size_t job, TimePoint t, Duration lost, StopOutcome outcome) {
+    Advance(t);
+    assert(jobs_[job].phase == Phase::kRunning);
+    if (Measured()) {
+      ++metrics_.runs_lost;
+      AddLost(job, lost);
+    }
+    Leave(job, outcome);
   }
 
   // The run was stopped by the scheduler. `lost` is the time of work that has to be done again plus
@@ -132,7 +194,6 @@ class MetricsRecorder {
     Advance(t);
     Job& j = jobs_[job];
     assert(j.phase == Phase::kRunning);
-    AddRunning(job, -1);
     ++metrics_.preemptions;
     if (Measured()) {
       AddLost(job, lost);
@@ -143,12 +204,7 @@ class MetricsRecorder {
       }
     }
     j.stopped_before = true;
-    if (outcome == StopOutcome::kRequeued) {
-      j.phase = Phase::kQueued;
-      AddQueued(job, +1);
-    } else {
-      j.phase = Phase::kFailed;
-    }
+    Leave(job, outcome);
   }
 
   void Finished(std::size_t job, TimePoint t) {
@@ -167,6 +223,7 @@ class MetricsRecorder {
     assert(jobs_[job].phase == Phase::kQueued);
     AddQueued(job, -1);
     jobs_[job].phase = Phase::kWithdrawn;
+    jobs_[job].promised = jobs_[job].start_by = kNever;
   }
 
   // The cluster can never hold it; instead of Submitted, or later.
@@ -184,8 +241,13 @@ class MetricsRecorder {
 
   // Healthy and declared capacity from `t` on; also to be called when the budgets have changed.
   void Capacity(TimePoint t, GpuCount healthy, GpuCount total) {
+    Capacity(t, healthy, healthy, total);
+  }
+  // The same with the usable capacity: healthy hosts and draining ones.
+  void Capacity(TimePoint t, GpuCount healthy, GpuCount usable, GpuCount total) {
     Advance(t);
     healthy_ = healthy;
+    usable_ = usable;
     total_ = total;
     tree_.Entitlements(ToMilli(healthy), entitlements_);
     for (Leaf& leaf : leaves_) {
@@ -210,6 +272,9 @@ class MetricsRecorder {
     OccupancyFigures(m);
     WaitFigures(m);
     m.repreempted_1h_share = Ratio(quick_stops_, funded_stops_);
+    m.gang_from_reservation_s = ToSpread(from_reservation_, 1e6);
+    m.gang_to_reservation_s = ToSpread(to_reservation_, 1e6);
+    m.host_drain_h = ToSpread(drains_, 3.6e9);
     return m;
   }
 
@@ -231,6 +296,8 @@ class MetricsRecorder {
 
   struct Job {
     TimePoint submit{}, start{}, first_start = kNever, finish = kNever;
+    // Since it last waited: the first promise, and what it may be held to.
+    TimePoint promised = kNever, start_by = kNever;
     Duration overhead{0};
     Phase phase = Phase::kUnseen;
     bool stopped_before = false;
@@ -262,6 +329,7 @@ class MetricsRecorder {
 
   const JobRow& row(std::size_t job) const { return world_.jobs[job]; }
   bool Measured() const { return now_ >= warmup_ && now_ < end_; }
+  bool CountsPromise(const Job& j) const { return j.promised >= warmup_ && j.promised < end_; }
 
   // a * b and a + b for values >= 0, saturating: a demand beyond any entitlement is just large.
   static std::int64_t AddProduct(std::int64_t sum, std::int64_t a, std::int64_t b) {
@@ -301,6 +369,7 @@ class MetricsRecorder {
     funded_time_ += Int128(funded_gpus_) * dt;
     unfunded_time_ += Int128(unfunded_gpus_) * dt;
     healthy_time_ += Int128(healthy_.value()) * dt;
+    usable_time_ += Int128(usable_.value()) * dt;
     total_time_ += Int128(total_.value()) * dt;
     now_ = t;
   }
@@ -365,6 +434,17 @@ class MetricsRecorder {
     funded_gpus_ += gpus;
   }
 
+  // The run is gone; the workload waits again or is over.
+  void Leave(std::size_t job, StopOutcome outcome) {
+    AddRunning(job, -1);
+    if (outcome == StopOutcome::kRequeued) {
+      jobs_[job].phase = Phase::kQueued;
+      AddQueued(job, +1);
+    } else {
+      jobs_[job].phase = Phase::kFailed;
+    }
+  }
+
   void AddLost(std::size_t job, Duration lost) {
     const Int128 amount = Int128(lost.count()) * row(job).gpus();
     lost_time_ += amount;
@@ -391,6 +471,16 @@ class MetricsRecorder {
     return {.p50 = at(50), .p90 = at(90), .p99 = at(99)};
   }
 
+  static Spread ToSpread(std::vector<Duration>& values, double unit) {
+    if (values.empty()) return {};
+    std::sort(values.begin(), values.end());
+    const auto at = [&](std::size_t percent) {
+      const std::size_t n = values.size();
+      return static_cast<double>(values[std::min(n - 1, n * percent / 100)].count()) / unit;
+    };
+    return {.p50 = at(50), .p90 = at(90), .max = at(100)};
+  }
+
   void CountJobs(Metrics& m) {
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       switch (jobs_[i].phase) {
@@ -398,6 +488,7 @@ class MetricsRecorder {
           break;
         case Phase::kQueued:
           ++m.jobs_queued;
+          if (CountsPromise(jobs_[i]) && jobs_[i].start_by < end_) ++m.promises_broken;
           break;
         case Phase::kRunning: {
           ++m.jobs_running;
@@ -456,9 +547,9 @@ class MetricsRecorder {
 
   void OccupancyFigures(Metrics& m) const {
     const Int128 occupied = funded_time_ + unfunded_time_;
-    m.goodput = Ratio(funded_time_ - funded_lost_time_, healthy_time_);
+    m.goodput = Ratio(funded_time_ - funded_lost_time_, usable_time_);
     m.waste = Ratio(lost_time_, occupied);
-    m.occupancy = Ratio(occupied, healthy_time_);
+    m.occupancy = Ratio(occupied, usable_time_);
     m.availability = Ratio(healthy_time_, total_time_);
     m.unfunded_share = Ratio(unfunded_time_, occupied);
   }
@@ -525,11 +616,13 @@ class MetricsRecorder {
   std::vector<Program> programs_;
   std::vector<Job> jobs_;
   std::vector<MilliGpu> entitlements_;
-  GpuCount healthy_, total_;
+  GpuCount healthy_, usable_, total_;
   std::int64_t funded_gpus_ = 0, unfunded_gpus_ = 0;  // running
   std::int64_t funded_stops_ = 0, quick_stops_ = 0;
   Int128 funded_time_ = 0, unfunded_time_ = 0, healthy_time_ = 0, total_time_ = 0;
+  Int128 usable_time_ = 0;
   Int128 lost_time_ = 0, funded_lost_time_ = 0;
+  std::vector<Duration> to_reservation_, from_reservation_, drains_;
   Metrics metrics_;
 };
 

@@ -20,6 +20,10 @@ struct Quantiles {
   Figure p50, p90, p99;
 };
 
+struct Spread {
+  Figure p50, p90, max;
+};
+
 // Groups of workloads whose waits are reported.
 enum class WaitGroup : std::uint8_t { kAll, kDebug, kTraining, kGang, kInteractive, kSweep };
 inline constexpr std::size_t kWaitGroups = 6;
@@ -54,6 +58,18 @@ struct Metrics {
   std::int64_t events = 0, passes = 0, starts = 0, preemptions = 0;
   std::uint64_t decision_digest = 0;  // hash of every decision in order
   std::vector<LeafResult> leaf;
+  // Promised starts. `promises` and `promises_broken` count promises made in the measured time;
+  // broken: started later than promised although the nodes stayed healthy.
+  std::int64_t promises = 0, promises_broken = 0;
+  Spread gang_from_reservation_s;  // first promise -> start, for each time the gang waited
+  Spread gang_to_reservation_s;    // submit -> first promise (eligibility)
+  // Hosts. A repair begins when the host is down; `repairs_human`: somebody had to be talked into
+  // leaving first; `drains_late`: unhealthy hosts occupied for FaultOptions::negotiate_after or
+  // longer.
+  std::int64_t repairs = 0, repairs_human = 0, drains_late = 0;
+  Spread host_drain_h;         // unhealthy -> empty
+  std::int64_t runs_lost = 0;  // with their host, by a fault or for its repair; no preemptions
+  std::int64_t failed_resumes = 0;
 };
 
 }  // namespace tenure::sim

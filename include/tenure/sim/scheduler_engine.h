@@ -5,6 +5,7 @@
 #ifndef TENURE_SIM_SCHEDULER_ENGINE_H_
 #define TENURE_SIM_SCHEDULER_ENGINE_H_
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -63,7 +64,25 @@ class SchedulerEngine : public Engine {
     return scheduler_.ReportStopped(id, run, now).status();
   }
   absl::Status ReportIdle(WorkloadId id, bool idle, TimePoint now) override {
+    // A session that waits for GPUs has no utilisation to report.
+    const RunSlot slot = scheduler_.table().Find(id);
+    if (slot != kNoSlot) {
+      const WorkloadState state = scheduler_.table().run(slot).state;
+      if (state != WorkloadState::kRunning && state != WorkloadState::kSuspended) {
+        return absl::OkStatus();
+      }
+    }
     return scheduler_.ReportIdle(id, idle, now);
+  }
+  absl::Status SetNode(NodeId node, NodeHealth health, TimePoint since, TimePoint now) override {
+    return scheduler_.SetNode(node, health, since, now);
+  }
+  bool NodeEmpty(NodeId node) const override {
+    return scheduler_.cluster().node(node).runs.empty();
+  }
+  Duration LongestProtection() const override {
+    const auto& cap = scheduler_.options().contract.cap;
+    return *std::max_element(cap.begin(), cap.end());
   }
   bool Dirty() const override { return scheduler_.dirty(); }
   absl::StatusOr<const Decisions*> Decide(TimePoint now) override { return scheduler_.Decide(now); }

@@ -13,7 +13,9 @@
 // last multiple of its checkpoint interval, or everything if it checkpoints on notice; a later run
 // first spends the restart overhead. A user whose non-resumable run was stopped submits it again at
 // once and it starts from zero. Waiting work whose patience ends before its first start is
-// withdrawn.
+// withdrawn. Hosts break and are repaired as in faults.h: a host that is down takes its runs along,
+// which lose what they have not saved; a person who negotiates gives them the same notice as a
+// stop.
 //
 // Deterministic: the same world and options give the same decisions (`decision_digest`). Complexity
 // O(E log E + passes) for E events; memory O(jobs).
@@ -21,10 +23,13 @@
 #define TENURE_SIM_SIMULATE_H_
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <queue>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +38,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenure/sim/engine.h"
+#include "tenure/sim/faults.h"
 #include "tenure/sim/metrics.h"
 #include "tenure/sim/policies.h"
 #include "tenure/sim/result.h"
@@ -50,6 +56,10 @@ struct SimOptions {
   std::int64_t notice_permille = 0;
   // Whether sessions flagged idle are reported so.
   bool report_idle = true;
+  // Part of the other sessions, in thousandths, that are idle from 20:00 to 9:00 (time 0 is
+  // midnight) and reported so, at once, and as active again in the morning.
+  std::int64_t idle_nights_permille = 0;
+  FaultOptions faults;
 };
 
 // Called with the part done in [0, 1]; false cancels the simulation.
@@ -64,7 +74,13 @@ class Simulation {
         leaf_ids_(std::move(leaf_ids)),
         recorder_(recorder),
         options_(options),
-        jobs_(world.jobs.size()) {}
+        faults_(options.faults, 0),
+        hosts_(options.faults, world.cluster, Patience(engine, options)),
+        jobs_(world.jobs.size()) {
+    if (!hosts_.active()) return;
+    nodes_of_.resize(world.jobs.size());
+    on_node_.resize(static_cast<std::size_t>(world.cluster.nodes));
+  }
 
   // Cancelled if `progress` says so; any other error is an engine refusing a correct report.
   absl::StatusOr<Metrics> Run(const ProgressFn& progress);
@@ -80,8 +96,9 @@ class Simulation {
     std::uint32_t attempt = 0;  // resubmissions after a loss
     Phase phase = Phase::kUnseen;
     bool stopped_before = false;
+    bool stopping = false;  // in its grace
   };
-  enum class Kind : std::uint8_t { kFinish, kStopped, kWithdraw, kIdle };
+  enum class Kind : std::uint8_t { kFinish, kStopped, kWithdraw, kIdle, kNight, kWake };
   struct Event {
     TimePoint time;
     Kind kind;
@@ -105,25 +122,79 @@ class Simulation {
   bool SavesOnNotice(std::uint32_t job) const {
     const JobRow& row = world_.jobs[job];
     if (row.flags & kCheckpointOnNotice) return true;
-    // A fixed pseudo-random part of the jobs.
     return (row.flags & kResumable) &&
-           static_cast<std::int64_t>((job * std::uint64_t{0x9e3779b97f4a7c15}) >> 32) % 1000 <
-               options_.notice_permille;
+           IsAmong(job * std::uint64_t{0x9e3779b97f4a7c15}, options_.notice_permille);
   }
+  bool SleepsAtNight(std::uint32_t job) const {
+    const JobRow& row = world_.jobs[job];
+    return options_.report_idle && row.klass() == WorkloadClass::kInteractive &&
+           !(row.flags & kIdle) &&
+           IsAmong((job + std::uint64_t{1}) * 0xd1342543de82ef95, options_.idle_nights_permille);
+  }
+  // A fixed pseudo-random part of all numbers.
+  static bool IsAmong(std::uint64_t hash, std::int64_t permille) {
+    return static_cast<std::int64_t>(hash >> 32) % 1000 < permille;
+  }
+  static bool IsNight(TimePoint t) {
+    const Duration clock = t.time_since_epoch() % kDay;
+    return clock < kMorning || clock >= kEvening;
+  }
+  // The next 9:00 or 20:00 after t.
+  static TimePoint NightOrDay(TimePoint t) {
+    const Duration clock = t.time_since_epoch() % kDay;
+    const Duration next = clock < kMorning   ? kMorning
+                          : clock < kEvening ? kEvening
+                                             : kDay + kMorning;
+    return t + (next - clock);
+  }
+  // How long an unhealthy host is occupied before a person is called. Where protection is bounded
+  // every run is stopped in time; whoever stays longer overstays it.
+  static Duration Patience(const Engine& engine, const SimOptions& options) {
+    const Duration bound = engine.LongestProtection();
+    if (bound == Duration(0)) return options.faults.negotiate_after;
+    return std::max(options.faults.negotiate_after, bound + options.grace + GridDelay(options));
+  }
+  // Both a stop and the pass that sees the run gone wait for the grid.
+  static Duration GridDelay(const SimOptions& options) { return 2 * options.pass_interval; }
 
   absl::Status Arrive(std::uint32_t job, TimePoint now);
   absl::Status SubmitJob(std::uint32_t job, TimePoint now);
   absl::Status Handle(const Event& e);
   absl::Status Pass(TimePoint now);
   absl::Status Stopped(std::uint32_t job, TimePoint now);
+  absl::Status Begin(const Start& start, std::span<const NodeId> nodes, TimePoint now);
+  void Promised(const Promise& promise, std::span<const NodeId> nodes, TimePoint now);
+  void ForgetPromise(std::uint32_t job) {
+    std::erase_if(promised_, [&](const PromisedNodes& p) { return p.job == job; });
+  }
+  Duration EndRun(std::uint32_t job, TimePoint now, bool notice);
+  absl::Status Resubmit(std::uint32_t job, TimePoint now);
+  void LeaveNodes(std::uint32_t job);
+  absl::Status Change(const HostChange& change, TimePoint now);
+  absl::Status RepairEmptyHosts(TimePoint now);
   void Mix(std::uint64_t word) { digest_ = (digest_ ^ word) * 1099511628211ull; }
+
+  static constexpr Duration kDay = std::chrono::hours(24);
+  static constexpr Duration kMorning = std::chrono::hours(9);
+  static constexpr Duration kEvening = std::chrono::hours(20);
+
+  struct PromisedNodes {
+    std::uint32_t job;
+    std::vector<NodeId> nodes;
+  };
 
   const World& world_;
   Engine& engine_;
   std::vector<AllocationId> leaf_ids_;
   MetricsRecorder& recorder_;
   SimOptions options_;
+  FaultModel faults_;  // for what does not depend on hosts
+  Hosts hosts_;
   std::vector<Job> jobs_;
+  // Only where hosts change: who runs where, and what is promised on which nodes.
+  std::vector<std::vector<NodeId>> nodes_of_;
+  std::vector<std::vector<std::uint32_t>> on_node_;
+  std::vector<PromisedNodes> promised_;
   std::priority_queue<Event> events_;
   TimePoint next_pass_ = kNever;
   std::int64_t event_count_ = 0, passes_ = 0;
@@ -143,6 +214,8 @@ inline absl::StatusOr<Metrics> Simulation::Run(const ProgressFn& progress) {
     if (arrived < world_.jobs.size()) next = TimePoint(Us(world_.jobs[arrived].submit_us));
     const bool queued_event = !events_.empty() && events_.top().time <= next;
     if (queued_event) next = events_.top().time;
+    const bool host_event = hosts_.next() != kNever && hosts_.next() <= next;
+    if (host_event) next = hosts_.next();
     if (std::min(next, next_pass_) >= end) break;
     if (next_pass_ < next) {
       const TimePoint now = next_pass_;
@@ -157,12 +230,20 @@ inline absl::StatusOr<Metrics> Simulation::Run(const ProgressFn& progress) {
       continue;
     }
     ++event_count_;
-    if (queued_event) {
+    if (host_event) {
+      const std::optional<HostChange> change = hosts_.Step();
+      if (change.has_value()) {
+        if (absl::Status s = Change(*change, next); !s.ok()) return s;
+      }
+    } else if (queued_event) {
       const Event e = events_.top();
       events_.pop();
       if (absl::Status s = Handle(e); !s.ok()) return s;
     } else {
       if (absl::Status s = Arrive(static_cast<std::uint32_t>(arrived++), next); !s.ok()) return s;
+    }
+    if (!hosts_.unhealthy().empty()) {
+      if (absl::Status s = RepairEmptyHosts(next); !s.ok()) return s;
     }
     if (engine_.Dirty()) next_pass_ = std::min(next_pass_, on_grid(next));
   }
@@ -212,6 +293,7 @@ inline absl::Status Simulation::Handle(const Event& e) {
     case Kind::kFinish:
       if (j.phase != Phase::kRunning || j.serial != e.serial) return absl::OkStatus();
       j.phase = Phase::kOver;
+      LeaveNodes(e.job);
       recorder_.Finished(e.job, e.time);
       return engine_.ReportEnded(IdOf(e.job), j.run, e.time);
     case Kind::kStopped:
@@ -220,18 +302,27 @@ inline absl::Status Simulation::Handle(const Event& e) {
     case Kind::kWithdraw:
       if (j.phase != Phase::kWaiting || j.serial != 0) return absl::OkStatus();
       j.phase = Phase::kOver;
+      ForgetPromise(e.job);
       recorder_.Withdrawn(e.job, e.time);
       return engine_.Cancel(IdOf(e.job), e.time);
     case Kind::kIdle:
-      if (j.phase != Phase::kRunning || j.serial != e.serial ||
+      if (j.phase != Phase::kRunning || j.serial != e.serial || j.stopping ||
           row.klass() != WorkloadClass::kInteractive)
         return absl::OkStatus();
       return engine_.ReportIdle(IdOf(e.job), true, e.time);
+    case Kind::kWake:
+      if (j.phase != Phase::kWaiting || j.serial != e.serial) return absl::OkStatus();
+      return engine_.ReportIdle(IdOf(e.job), false, e.time);
+    case Kind::kNight:
+      if (j.phase != Phase::kRunning || j.serial != e.serial || j.stopping) return absl::OkStatus();
+      events_.push({NightOrDay(e.time), Kind::kNight, e.job, e.serial});
+      return engine_.ReportIdle(IdOf(e.job), IsNight(e.time), e.time);
   }
   return absl::InternalError("unknown event");
 }
 
-inline absl::Status Simulation::Stopped(std::uint32_t job, TimePoint now) {
+// The run of `job` is gone; what it has to do again, with the overhead it spent, is returned.
+inline Duration Simulation::EndRun(std::uint32_t job, TimePoint now, bool notice) {
   Job& j = jobs_[job];
   const JobRow& row = world_.jobs[job];
   const Duration ran = now - j.start;
@@ -242,7 +333,7 @@ inline absl::Status Simulation::Stopped(std::uint32_t job, TimePoint now) {
   std::int64_t saved = j.saved_us;
   if (!resumable) {
     saved = 0;
-  } else if (SavesOnNotice(job)) {
+  } else if (notice && SavesOnNotice(job)) {
     saved = total;
   } else if (row.checkpoint_us > 0) {
     saved = std::max(saved, total / row.checkpoint_us * row.checkpoint_us);
@@ -251,11 +342,107 @@ inline absl::Status Simulation::Stopped(std::uint32_t job, TimePoint now) {
   j.saved_us = saved;
   j.phase = Phase::kWaiting;
   j.stopped_before = true;
-  recorder_.Stopped(job, now, lost, StopOutcome::kRequeued);
-  if (absl::Status s = engine_.ReportStopped(IdOf(job), j.run, now); !s.ok()) return s;
-  if (resumable) return absl::OkStatus();
-  ++j.attempt;
+  LeaveNodes(job);
+  return lost;
+}
+
+inline absl::Status Simulation::Resubmit(std::uint32_t job, TimePoint now) {
+  if (world_.jobs[job].flags & kResumable) return absl::OkStatus();
+  ++jobs_[job].attempt;
   return SubmitJob(job, now);
+}
+
+inline absl::Status Simulation::Stopped(std::uint32_t job, TimePoint now) {
+  const WorkloadId id = IdOf(job);
+  recorder_.Stopped(job, now, EndRun(job, now, true), StopOutcome::kRequeued);
+  if (absl::Status s = engine_.ReportStopped(id, jobs_[job].run, now); !s.ok()) return s;
+  // Suspended while its owner sleeps: the owner is back in the morning.
+  if (SleepsAtNight(job) && IsNight(now)) {
+    events_.push({NightOrDay(now), Kind::kWake, job, jobs_[job].serial});
+  }
+  return Resubmit(job, now);
+}
+
+inline void Simulation::LeaveNodes(std::uint32_t job) {
+  if (!hosts_.active()) return;
+  for (NodeId n : nodes_of_[job]) std::erase(on_node_[n.value()], job);
+  nodes_of_[job].clear();
+}
+
+inline absl::Status Simulation::Change(const HostChange& change, TimePoint now) {
+  if (absl::Status s = engine_.SetNode(change.node, change.health, now, now); !s.ok()) return s;
+  if (change.health == NodeHealth::kDown) {
+    const std::vector<std::uint32_t> runs = on_node_[change.node.value()];
+    if (change.repair) recorder_.RepairBegins(now, change.notice && !runs.empty());
+    for (std::uint32_t job : runs) {
+      recorder_.Lost(job, now, EndRun(job, now, change.notice), StopOutcome::kRequeued);
+      if (absl::Status s = Resubmit(job, now); !s.ok()) return s;
+    }
+  }
+  if (change.health != NodeHealth::kUp) {
+    for (const PromisedNodes& p : promised_) {
+      if (std::find(p.nodes.begin(), p.nodes.end(), change.node) != p.nodes.end()) {
+        recorder_.PromiseVoid(p.job);
+      }
+    }
+  }
+  if (change.drain.has_value()) {
+    recorder_.HostDrained(now, *change.drain, *change.drain >= options_.faults.negotiate_after);
+  }
+  recorder_.Capacity(now, hosts_.healthy(), hosts_.usable(), GpuCount(world_.cluster.gpus()));
+  return absl::OkStatus();
+}
+
+inline absl::Status Simulation::RepairEmptyHosts(TimePoint now) {
+  const std::vector<NodeId> unhealthy = hosts_.unhealthy();
+  for (NodeId n : unhealthy) {
+    if (!engine_.NodeEmpty(n)) continue;
+    if (absl::Status s = Change(hosts_.Emptied(n, now), now); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+inline void Simulation::Promised(const Promise& promise, std::span<const NodeId> nodes,
+                                 TimePoint now) {
+  const std::uint32_t job = JobOf(promise.workload);
+  const TimePoint latest = now + engine_.LongestProtection() + options_.grace;
+  recorder_.Promised(job, now, std::min(promise.start_by, latest) + GridDelay(options_));
+  if (!hosts_.active()) return;
+  ForgetPromise(job);
+  promised_.push_back({job, std::vector<NodeId>(nodes.begin(), nodes.end())});
+}
+
+inline absl::Status Simulation::Begin(const Start& start, std::span<const NodeId> nodes,
+                                      TimePoint now) {
+  const std::uint32_t job = JobOf(start.workload);
+  const JobRow& row = world_.jobs[job];
+  Job& j = jobs_[job];
+  j.phase = Phase::kRunning;
+  j.stopping = false;
+  j.run = start.run;
+  ++j.serial;
+  j.start = now;
+  j.overhead = Duration(0);
+  if (j.stopped_before && (row.flags & kResumable)) {
+    const std::int64_t failed = faults_.FailedResumes(job, j.serial);
+    if (failed > 0) recorder_.ResumeFailed(now, failed);
+    j.overhead = Us(row.restart_us) * (1 + failed);
+  }
+  if (hosts_.active()) {
+    nodes_of_[job].assign(nodes.begin(), nodes.end());
+    for (NodeId n : nodes) on_node_[n.value()].push_back(job);
+    ForgetPromise(job);
+  }
+  recorder_.Started(job, now, j.overhead);
+  if (absl::Status s = engine_.ReportStarted(start.workload, start.run, now); !s.ok()) return s;
+  events_.push({now + j.overhead + Us(row.runtime_us - j.saved_us), Kind::kFinish, job, j.serial});
+  if (options_.report_idle && (row.flags & kIdle)) {
+    events_.push({now + std::chrono::hours(1), Kind::kIdle, job, j.serial});
+  }
+  if (SleepsAtNight(job)) {
+    events_.push({IsNight(now) ? now : NightOrDay(now), Kind::kNight, job, j.serial});
+  }
+  return absl::OkStatus();
 }
 
 inline absl::Status Simulation::Pass(TimePoint now) {
@@ -266,30 +453,17 @@ inline absl::Status Simulation::Pass(TimePoint now) {
   for (const Stop& s : d.stops) {
     Mix(static_cast<std::uint64_t>(now.time_since_epoch().count()));
     Mix(s.workload.value() * 2 + 1);
-    events_.push(
-        {now + options_.grace, Kind::kStopped, JobOf(s.workload), jobs_[JobOf(s.workload)].serial});
+    Job& j = jobs_[JobOf(s.workload)];
+    j.stopping = true;
+    events_.push({now + options_.grace, Kind::kStopped, JobOf(s.workload), j.serial});
   }
+  // Before the starts: a gang may be promised its start and start in one pass.
+  for (const Promise& p : d.promises) Promised(p, d.Nodes(p), now);
   for (const Start& s : d.starts) {
-    const std::uint32_t job = JobOf(s.workload);
-    const JobRow& row = world_.jobs[job];
     Mix(static_cast<std::uint64_t>(now.time_since_epoch().count()));
     Mix(s.workload.value() * 2);
     for (NodeId n : d.Nodes(s)) Mix(n.value());
-    Job& j = jobs_[job];
-    j.phase = Phase::kRunning;
-    j.run = s.run;
-    ++j.serial;
-    j.start = now;
-    j.overhead = j.stopped_before && (row.flags & kResumable) ? Us(row.restart_us) : Duration(0);
-    recorder_.Started(job, now, j.overhead);
-    if (absl::Status status = engine_.ReportStarted(s.workload, s.run, now); !status.ok()) {
-      return status;
-    }
-    events_.push(
-        {now + j.overhead + Us(row.runtime_us - j.saved_us), Kind::kFinish, job, j.serial});
-    if (options_.report_idle && (row.flags & kIdle)) {
-      events_.push({now + std::chrono::hours(1), Kind::kIdle, job, j.serial});
-    }
+    if (absl::Status status = Begin(s, d.Nodes(s), now); !status.ok()) return status;
   }
   next_pass_ = d.next_wakeup;
   if (engine_.Dirty()) next_pass_ = now;
@@ -305,12 +479,22 @@ inline absl::StatusOr<Metrics> Simulate(const World& world, const std::string& p
     options.end = Duration(world.jobs.back().submit_us + 1);
   }
   if (options.pass_interval <= Duration(0) || options.grace < Duration(0) ||
-      options.warmup < Duration(0) || options.end <= options.warmup) {
+      options.warmup < Duration(0) || options.end <= options.warmup ||
+      std::max({options.pass_interval, options.grace, options.end}) > kLongestTrace) {
     return absl::InvalidArgumentError(
         absl::StrCat("simulation of [", options.warmup.count(), ", ", options.end.count(),
                      ") us with passes every ", options.pass_interval.count(),
                      " us and a grace of ", options.grace.count(), " us"));
   }
+  for (const auto& [name, permille] :
+       {std::pair("notice_permille", options.notice_permille),
+        std::pair("idle_nights_permille", options.idle_nights_permille)}) {
+    if (permille < 0 || permille > 1000) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " is ", permille, ", must be in [0, 1000]"));
+    }
+  }
+  if (absl::Status s = CheckFaults(options.faults, world.cluster); !s.ok()) return s;
   BudgetTree tree;
   absl::StatusOr<std::vector<AllocationId>> ids =
       AddLeaves(world, [&](const std::string& name, AllocationId parent, Weight weight) {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -72,6 +73,9 @@ struct World {
   std::vector<std::string> assumptions;  // what the source did not say and was filled in
 };
 
+// Times and durations of a world are at most this, so that no sum of a few overflows.
+inline constexpr Duration kLongestTrace = kTimeLimit / 16;
+
 // InvalidArgument naming the row and the field.
 inline absl::Status CheckWorld(const World& world) {
   if (world.cluster.nodes <= 0 || world.cluster.gpus_per_node <= 0 ||
@@ -95,6 +99,13 @@ inline absl::Status CheckWorld(const World& world) {
     if (job.checkpoint_us < 0) return bad("checkpoint_us", job.checkpoint_us);
     if (job.restart_us < 0) return bad("restart_us", job.restart_us);
     if (job.patience_us < 0) return bad("patience_us", job.patience_us);
+    for (const auto& [field, us] :
+         {std::pair("submit_us", job.submit_us), std::pair("runtime_us", job.runtime_us),
+          std::pair("minimum_us", job.minimum_us), std::pair("limit_us", job.limit_us),
+          std::pair("checkpoint_us", job.checkpoint_us), std::pair("restart_us", job.restart_us),
+          std::pair("patience_us", job.patience_us)}) {
+      if (us > kLongestTrace.count()) return bad(field, us);
+    }
     if (job.nodes <= 0) return bad("nodes", job.nodes);
     if (job.gpus_per_node <= 0) return bad("gpus_per_node", job.gpus_per_node);
     if (job.workload_class >= kWorkloadClasses) return bad("workload_class", job.workload_class);

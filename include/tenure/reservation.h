@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A start time that can be promised to a gang: the nodes that will be interruptible soonest, and
+// the instant at which all of them are.
+//
+//   ReservationPlan plan;
+//   if (ReservationSearch().Find(env, policy, leaf, shape, plan)) // plan.nodes are free at plan.at
+//
+// Why the promise holds: every protection in the cluster ends within the largest cap from now, so
+// the k nodes chosen are all interruptible at `at` <= now + cap. From then on a reserved node
+// admits only work whose protection ends by `at`; a protection is never extended; so at `at`
+// nothing on the nodes is protected and the gang takes them whole. Until then they keep working.
+//
+// Also here: the credit that entitles a leaf to a reservation.
+#ifndef TENURE_RESERVATION_H_
+#define TENURE_RESERVATION_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/numeric/int128.h"
+#include "tenure/cluster.h"
+#include "tenure/placement.h"
+#include "tenure/policy.h"
+#include "tenure/preemption.h"
+#include "tenure/types.h"
+#include "tenure/workload_table.h"
+
+namespace tenure {
+
+struct ReservationOptions {
+  GpuCount gang{64};  // workloads of at least this size get reservations; 0: none do
+  // GPU-time, in hours of its own entitlement, by which a leaf must be behind its natural share in
+  // the window: before a first run, and, beyond the whole next minimum, before a further one.
+  Duration first_credit = std::chrono::hours(2);
+  Duration restart_credit = std::chrono::hours(18);
+  // The same for smaller workloads of at least this many GPUs, which need whole nodes that a stream
+  // of smaller protected work would never leave free together; 0 GPUs: none do.
+  GpuCount block{8};
+  Duration block_credit = std::chrono::hours(36);
+  // Extra cost per GPU of stopping a run of a leaf that is not above its fluid entitlement.
+  Duration floor_penalty = std::chrono::hours(1);
+
+  template <class Archive>
+  void Serialize(Archive& ar) {
+    ar(gang, first_credit, restart_credit, block, block_credit, floor_penalty);
+  }
+};
+
+struct ReservationPlan {
+  std::vector<NodeId> nodes;
+  TimePoint at{};
+};
+
+// The latest end of protection on a node; `now` if none.
+inline TimePoint InterruptibleAt(const Node& node, const WorkloadTable& table, TimePoint now) {
+  TimePoint at = now;
+  for (const Occupant& o : node.runs) {
+    const Run& run = table.run(o.run);
+    if (run.funded) at = std::max(at, run.protected_until);
+  }
+  return at;
+}
+
+// Chooses nodes for a reservation. O(N R + k c R) for k of c candidate nodes. Deterministic.
+class ReservationSearch {
+ public:
+  // False if fewer than shape.nodes healthy, unreserved nodes without holds can hold the members.
+  template <class Policy>
+  bool Find(const VictimSearch::Env& env, const Policy& policy, const ReservationOptions& options,
+            AllocationId leaf, const Shape& shape, ReservationPlan& plan) {
+    plan.nodes.clear();
+    bool found = false;
+    for (const Pool& pool : env.cluster.pools()) {
+      if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
+      const bool required = shape.rule == TopologyRule::kRequired;
+      const std::uint8_t level = required ? internal::EffectiveLevel(env.cluster, shape) : 0;
+      for (DomainId d : env.cluster.DomainsAt(level)) {
+        ReservationPlan candidate;
+        if (!FindIn(env, policy, options, leaf, shape, pool, d, candidate)) continue;
+        if (!found || candidate.at < plan.at) plan = std::move(candidate);
+        found = true;
+      }
+    }
+    return found;
+  }
+
+ private:
+  struct Candidate {
+    std::int32_t sessions;
+    TimePoint at;
+    NodeId node;
+  };
+
+  template <class Policy>
+  bool FindIn(const VictimSearch::Env& env, const Policy& policy, const ReservationOptions& options,
+              AllocationId leaf, const Shape& shape, const Pool& pool, DomainId domain,
+              ReservationPlan& plan) {
+    const TimePoint now = env.policy.now;
+    const auto [begin, end] = pool.range[domain.value()];
+    candidates_.clear();
+    for (std::uint32_t slot = begin; slot < end; ++slot) {
+      const Node& n = env.cluster.node(pool.nodes[slot]);
+      if (n.health != NodeHealth::kUp || n.lane || n.reserved_for != kNoSlot || !n.holds.empty() ||
+          n.gpus < shape.gpus) {
+        continue;
+      }
+      candidates_.push_back({n.sessions, InterruptibleAt(n, env.table, now), pool.nodes[slot]});
+    }
+    const std::size_t k = static_cast<std::size_t>(shape.nodes);
+    if (candidates_.size() < k) return false;
+    // Fewest sessions first, then soonest; the k-th decides how long the gang waits.
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Candidate& a, const Candidate& b) {
+                       return std::tie(a.sessions, a.at) < std::tie(b.sessions, b.at);
+                     });
+    plan.at = now;
+    for (std::size_t i = 0; i < k; ++i) plan.at = std::max(plan.at, candidates_[i].at);
+    candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(),
+                                     [&](const Candidate& c) { return c.at > plan.at; }),
+                      candidates_.end());
+    // Among all nodes that are ready by then, the ones whose work will be worth least at that time;
+    // a run over several nodes is paid once, spread over the nodes still needed.
+    chosen_.assign(env.table.slots(), false);
+    std::vector<bool> used(candidates_.size(), false);
+    for (std::size_t i = 0; i < k; ++i) {
+      const auto remaining = static_cast<std::int32_t>(k - i);
+      std::int64_t least = -1;
+      std::size_t pick = 0;
+      for (std::size_t c = 0; c < candidates_.size(); ++c) {
+        if (used[c]) continue;
+        std::int64_t cost = 0;
+        for (const Occupant& o : env.cluster.node(candidates_[c].node).runs) {
+          const Run& run = env.table.run(o.run);
+          if (chosen_[o.run] || run.state == WorkloadState::kStopping) continue;
+          cost += Cost(env, policy, options, leaf, run, plan.at) /
+                  std::max(1, std::min(run.node_count, remaining));
+        }
+        if (least >= 0 && cost >= least) continue;
+        least = cost;
+        pick = c;
+      }
+      used[pick] = true;
+      plan.nodes.push_back(candidates_[pick].node);
+      for (const Occupant& o : env.cluster.node(candidates_[pick].node).runs) {
+        chosen_[o.run] = true;
+      }
+    }
+    return true;
+  }
+
+  template <class Policy>
+  static std::int64_t Cost(const VictimSearch::Env& env, const Policy& policy,
+                           const ReservationOptions& options, AllocationId leaf, const Run& run,
+                           TimePoint at) {
+    const PolicyContext then{env.policy.tree, env.policy.ranking, at};
+    std::int64_t cost = policy.VictimCost(then, run);
+    if (!run.funded) return cost;
+    if (run.leaf != leaf &&
+        env.ledger.placed_charge(run.leaf) - run.charge() < env.policy.ranking.fluid(run.leaf)) {
+      cost += run.gpus().value() * (options.floor_penalty.count() / 1000);
+    }
+    return cost;
+  }
+
+  std::vector<Candidate> candidates_;
+  std::vector<bool> chosen_;
+};
+
+// The integral of every leaf's natural share over the lookback window, in buckets of 1/168 of it:
+// by how much an allocation is behind what a fluid would have given it. Integer; memory O(168 A).
+class CreditMeter {
+ public:
+  explicit CreditMeter(Duration window = kDefaultLookback)
+      : bucket_(std::max(Duration(1), window / kBuckets)) {}
+
+  // From `now` on the shares are `rates[id]`.
+  void Set(TimePoint now, const std::vector<MilliGpu>& rates) {
+    if (rates_.empty()) last_ = now;
+    sums_.resize(rates.size());
+    if (now - last_ > bucket_ * (kBuckets + 1)) {  // everything so far is out of the window
+      sums_.assign(sums_.size(), Sums());
+      last_ = now - bucket_ * kBuckets;
+    }
+    while (last_ < now) {
+      const std::int64_t index = IndexOf(last_);
+      const TimePoint end = std::min(now, TimePoint(bucket_ * (index + 1)));
+      for (std::size_t i = 0; i < rates_.size(); ++i) {
+        sums_[i].Add(index, absl::int128(rates_[i].value()) * (end - last_).count());
+      }
+      last_ = end;
+    }
+    rates_ = rates;
+  }
+
+  // Nothing is owed to `id` for the past: it was an inner node, whose share went to its children.
+  void Forgive(AllocationId id) {
+    if (id.value() >= sums_.size()) return;
+    sums_[id.value()] = Sums();
+    rates_[id.value()] = MilliGpu(0);
+  }
+
+  GpuTime Owed(AllocationId id) const {
+    return id.value() < sums_.size()
+               ? GpuTime(static_cast<std::int64_t>(sums_[id.value()].total / 1000))
+               : GpuTime(0);
+  }
+
+  template <class Archive>
+  void Serialize(Archive& ar) {
+    ar(bucket_, last_, rates_, sums_);
+  }
+
+ private:
+  static constexpr std::int64_t kBuckets = 168;
+
+  struct Sums {
+    std::vector<std::int64_t> high, low;  // ring of buckets, 128-bit sums
+    std::int64_t newest = 0;
+    absl::int128 total = 0;
+
+    void Add(std::int64_t index, absl::int128 amount) {
+      if (high.empty()) {
+        high.assign(kBuckets, 0);
+        low.assign(kBuckets, 0);
+        newest = index;
+      }
+      for (; newest < index; ++newest) Put(newest + 1, 0);
+      Put(index, Get(index) + amount);
+    }
+    absl::int128 Get(std::int64_t index) const {
+      const std::size_t i = Ring(index);
+      return absl::MakeInt128(high[i], static_cast<std::uint64_t>(low[i]));
+    }
+    void Put(std::int64_t index, absl::int128 value) {
+      total += value - Get(index);
+      high[Ring(index)] = absl::Int128High64(value);
+      low[Ring(index)] = static_cast<std::int64_t>(absl::Int128Low64(value));
+    }
+    static std::size_t Ring(std::int64_t index) {
+      return static_cast<std::size_t>(((index % kBuckets) + kBuckets) % kBuckets);
+    }
+    template <class Archive>
+    void Serialize(Archive& ar) {
+      ar(high, low, newest);
+      if constexpr (Archive::kReading) {
+        if (high.size() != low.size() || (!high.empty() && high.size() != kBuckets)) {
+          high.clear();
+          low.clear();
+        }
+        total = 0;
+        for (std::size_t i = 0; i < high.size(); ++i) {
+          total += absl::MakeInt128(high[i], static_cast<std::uint64_t>(low[i]));
+        }
+      }
+    }
+  };
+
+  std::int64_t IndexOf(TimePoint t) const {
+    const std::int64_t us = t.time_since_epoch().count(), b = bucket_.count();
+    return us >= 0 ? us / b : -((-us + b - 1) / b);
+  }
+
+  Duration bucket_;
+  TimePoint last_{};
+  std::vector<MilliGpu> rates_;
+  std::vector<Sums> sums_;
+};
+
+}  // namespace tenure
+
+#endif  // TENURE_RESERVATION_H_

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The laws of scheduling over random worlds and stories, for each policy. A failure prints the
+// seed and the shortest story found that still breaks a law. TENURE_LONG=N runs N times as many.
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "law_checker.h"
+#include "random_events.h"
+#include "random_world.h"
+#include "tenure/policy.h"
+#include "tenure/presets.h"
+#include "tenure/scheduler.h"
+
+namespace tenure::test {
+namespace {
+
+std::uint64_t Worlds(std::uint64_t normal) {
+  const char* text = std::getenv("TENURE_LONG");
+  std::uint64_t times = 1;
+  return text != nullptr && absl::SimpleAtoi(text, &times) ? normal * times : normal;
+}
+
+template <class Policy>
+std::string Broken(const WorldSpec& world, const std::vector<Event>& story, std::string* trace) {
+  LawChecker<Policy> checker(world);
+  for (const Event& e : story) {
+    const std::string broken = checker.Step(e);
+    if (trace != nullptr) {
+      absl::StrAppend(trace, e.ToString(), checker.last().ToString(), "\n");
+    }
+    if (!broken.empty()) return broken;
+  }
+  return "";
+}
+
+// Leaves out events as long as some law stays broken.
+template <class Policy>
+std::string Shortest(const WorldSpec& world, std::vector<Event> story) {
+  for (std::size_t chunk = story.size() / 2; chunk > 0; chunk /= 2) {
+    for (std::size_t at = 0; at + chunk <= story.size();) {
+      std::vector<Event> shorter = story;
+      shorter.erase(shorter.begin() + static_cast<std::ptrdiff_t>(at),
+                    shorter.begin() + static_cast<std::ptrdiff_t>(at + chunk));
+      if (Broken<Policy>(world, shorter, nullptr).empty()) {
+        at += chunk;
+      } else {
+        story = std::move(shorter);
+      }
+    }
+  }
+  std::string trace;
+  const std::string broken = Broken<Policy>(world, story, &trace);
+  return absl::StrCat(broken, "\n", ToString(world), "\n", trace);
+}
+
+template <class Policy>
+void CheckWorlds(const std::string& preset, std::uint64_t first, std::uint64_t worlds) {
+  LawCounts total;
+  int failures = 0;
+  for (std::uint64_t seed = first; seed < first + worlds && failures < 3; ++seed) {
+    sim::Rng rng(seed, 1);
+    const WorldSpec world = RandomWorld(rng, MakePreset(preset).scheduler);
+    ASSERT_TRUE(Scheduler<Policy>::CheckOptions(world.options).ok());
+    LawChecker<Policy> checker(world);
+    RandomEvents events(sim::Rng(seed, 2));
+    std::vector<Event> story;
+    std::string broken;
+    const std::int64_t length = 60 + rng.Below(140);
+    for (std::int64_t i = 0; i < length && broken.empty(); ++i) {
+      story.push_back(events.Next(checker.model()));
+      broken = checker.Step(story.back());
+    }
+    if (!broken.empty()) {
+      ++failures;
+      ADD_FAILURE() << preset << " seed " << seed << ": " << broken
+                    << "\nshortest story: " << Shortest<Policy>(world, story);
+    }
+    const LawCounts& c = checker.counts();
+    total.events += c.events;
+    total.refused += c.refused;
+    total.passes += c.passes;
+    total.starts += c.starts;
+    total.gang_starts += c.gang_starts;
+    total.holds += c.holds;
+    total.hold_starts += c.hold_starts;
+    total.preempted += c.preempted;
+    total.preempted_funded += c.preempted_funded;
+    total.drained += c.drained;
+    total.cancelled += c.cancelled;
+    total.lost += c.lost;
+    total.inferred += c.inferred;
+    total.never_fits += c.never_fits;
+    total.promises += c.promises;
+    total.promised_starts += c.promised_starts;
+  }
+  std::cout << preset << ": " << worlds << " worlds, " << total.events << " events ("
+            << total.refused << " refused), " << total.passes << " passes, " << total.starts
+            << " starts (" << total.gang_starts << " gangs, " << total.hold_starts
+            << " from holds), " << total.holds << " holds, " << total.preempted << " preempted ("
+            << total.preempted_funded << " funded), " << total.drained << " drained, "
+            << total.cancelled << " cancelled, " << total.lost << " stopped, " << total.inferred
+            << " ends inferred, " << total.never_fits << " never fit, " << total.promises
+            << " promises, " << total.promised_starts << " promised starts\n";
+  // The laws were put to the test.
+  EXPECT_GT(total.gang_starts, 0);
+  EXPECT_GT(total.hold_starts, 0);
+  EXPECT_GT(total.preempted_funded, 0);
+  EXPECT_GT(total.drained, 0);
+  EXPECT_GT(total.inferred, 0);
+  EXPECT_GT(total.refused, 0);
+  if (preset != "ai2") {  // credit needs the fluid shares
+    EXPECT_GT(total.promises, 0);
+    EXPECT_GT(total.promised_starts, 0);
+  }
+}
+
+TEST(SchedulerLaws, HoldInRandomWorldsUnderBudget) {
+  CheckWorlds<BudgetPolicy>("budget", 1, Worlds(2000));
+}
+TEST(SchedulerLaws, HoldInRandomWorldsUnderHier) {
+  CheckWorlds<BudgetPolicy>("hier", 100'001, Worlds(1000));
+}
+TEST(SchedulerLaws, HoldInRandomWorldsUnderAi2) {
+  CheckWorlds<Ai2Policy>("ai2", 200'001, Worlds(2000));
+}
+
+}  // namespace
+}  // namespace tenure::test

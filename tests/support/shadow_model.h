@@ -1,0 +1,614 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a Scheduler has to know, kept a second time in the plainest form: lists that are scanned,
+// every number recomputed from the history when it is asked for. It sees only the events and the
+// answers. Names everything by its position in the WorldSpec.
+#ifndef TENURE_TESTS_SUPPORT_SHADOW_MODEL_H_
+#define TENURE_TESTS_SUPPORT_SHADOW_MODEL_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "random_world.h"
+
+namespace tenure::test {
+
+// GPUs occupied in [begin, end) by a run; open: end == kNever.
+struct Occupation {
+  WorkloadId workload;
+  RunNumber run;
+  int leaf = 0;
+  std::int64_t gpus = 0;
+  bool funded = false;
+  TimePoint begin{}, end = kNever;
+  bool inferred = false;  // closed without an end record, which may still come
+};
+
+struct ShadowWorkload {
+  WorkloadSpec spec;
+  int leaf = 0;
+  WorkloadState state = WorkloadState::kPending;
+  RunNumber run;
+  bool funded = false;
+  bool cancel = false;
+  bool idle = false;
+  bool committed = false;  // its protection counts ahead
+  TimePoint submitted{}, start{}, last_seen{};
+  TimePoint protected_until{};
+  Duration ideal{0};  // protection by the contract: min(minimum, cap)
+  std::uint32_t stops = 0;
+  StopReason stop_reason{};
+  std::vector<int> nodes;  // of the run or hold
+  TimePoint expires{};     // of a hold
+  TimePoint promised{};    // start promised by a reservation
+  bool renewing = false;   // its promise lost a node
+  bool due = false;        // its promise is kept in this pass
+  TimePoint decided{};     // of the start of the run
+  std::int64_t hold_number = 0;
+  TimePoint victims_until{-kTimeLimit};  // end of the grace of the victims stopped for it
+  int avoid = -1;
+  TimePoint avoid_until{-kTimeLimit};
+
+  std::int64_t gpus() const { return spec.gpus_per_node.value() * spec.nodes; }
+  bool Occupies() const {
+    return state == WorkloadState::kStarting || state == WorkloadState::kRunning ||
+           state == WorkloadState::kStopping;
+  }
+  bool Placed() const {
+    return state == WorkloadState::kStarting || state == WorkloadState::kRunning ||
+           state == WorkloadState::kHeld;
+  }
+  // Whether a stop that is under way suspends it.
+  bool Suspends() const {
+    return idle && spec.workload_class == WorkloadClass::kInteractive &&
+           (stop_reason == StopReason::kPreempted || stop_reason == StopReason::kPromise);
+  }
+};
+
+class ShadowModel {
+ public:
+  struct Node {
+    WorldSpec::NodeSpec spec;
+    NodeHealth health = NodeHealth::kUp;
+  };
+  struct Allocation {
+    WorldSpec::Allocation spec;
+    bool closed = false, charged = false;
+  };
+  struct Edit {
+    int allocation = 0;
+    double weight = 0;
+    TimePoint effective{};
+  };
+
+  explicit ShadowModel(const WorldSpec& world) : options(world.options), domains(world.domains) {
+    types = static_cast<int>(world.types.size());
+    for (const auto& n : world.nodes) nodes.push_back({n, NodeHealth::kUp});
+    for (const auto& a : world.allocations) allocations.push_back({a, false, false});
+  }
+
+  SchedulerOptions options;
+  std::vector<WorldSpec::Domain> domains;
+  int types = 0;
+  std::vector<Node> nodes;
+  std::vector<Allocation> allocations;
+  std::vector<Edit> edits;  // planned
+  std::map<WorkloadId, ShadowWorkload> workloads;
+  std::vector<Occupation> history;
+  TimePoint now{};
+  std::int64_t holds_made = 0;
+
+  // --- Questions -------------------------------------------------------------------------------
+  ShadowWorkload* Find(WorkloadId id) {
+    const auto it = workloads.find(id);
+    return it == workloads.end() ? nullptr : &it->second;
+  }
+  bool HasAllocation(int i) const {
+    return i >= 0 && static_cast<std::size_t>(i) < allocations.size();
+  }
+  const Allocation& At(int i) const { return allocations[static_cast<std::size_t>(i)]; }
+  bool IsLeaf(int i) const {
+    return std::none_of(allocations.begin(), allocations.end(),
+                        [&](const Allocation& a) { return a.spec.parent == i; });
+  }
+  bool Inside(int leaf, int ancestor) const {
+    for (int a = leaf; a >= 0; a = At(a).spec.parent) {
+      if (a == ancestor) return true;
+    }
+    return ancestor == -1;
+  }
+  Duration Protection(const WorkloadSpec& s) const {
+    return std::min(s.minimum, options.contract.cap[static_cast<std::size_t>(s.workload_class)]);
+  }
+  bool Funded(const WorkloadSpec& s, int leaf) const {
+    if (Protection(s) <= Duration(0)) return false;
+    for (int a = leaf; a >= 0; a = At(a).spec.parent) {
+      if (At(a).closed || At(a).spec.weight <= 0) return false;
+    }
+    return true;
+  }
+  // GPU-time of `allocation` and all below in [to - lookback, to).
+  std::int64_t Use(int allocation, TimePoint to, bool funded) const {
+    const TimePoint from = to - options.lookback;
+    std::int64_t sum = 0;
+    for (const Occupation& o : history) {
+      if (o.funded != funded || !Inside(o.leaf, allocation)) continue;
+      const TimePoint begin = std::max(o.begin, from), end = std::min(o.end, to);
+      if (end > begin) sum += o.gpus * (end - begin).count();
+    }
+    return sum;
+  }
+  std::int64_t Ahead(int allocation, TimePoint at) const {
+    std::int64_t sum = 0;
+    for (const auto& [id, w] : workloads) {
+      if (w.committed && w.protected_until > at && Inside(w.leaf, allocation)) {
+        sum += w.gpus() * (w.protected_until - at).count();
+      }
+    }
+    return sum;
+  }
+  template <class Which>
+  std::int64_t Gpus(int allocation, Which which) const {
+    std::int64_t sum = 0;
+    for (const auto& [id, w] : workloads) {
+      if (Inside(w.leaf, allocation) && which(w)) sum += w.gpus();
+    }
+    return sum;
+  }
+  // GPUs on a node of workloads that satisfy `which`.
+  template <class Which>
+  std::int64_t OnNode(int node, Which which) const {
+    std::int64_t sum = 0;
+    for (const auto& [id, w] : workloads) {
+      if (!which(w)) continue;
+      for (int n : w.nodes) sum += n == node ? w.spec.gpus_per_node.value() : 0;
+    }
+    return sum;
+  }
+  std::int64_t Occupied(int node) const {
+    return OnNode(node, [](const ShadowWorkload& w) { return w.Occupies(); });
+  }
+  std::int64_t Stopping(int node) const {
+    return OnNode(node,
+                  [](const ShadowWorkload& w) { return w.state == WorkloadState::kStopping; });
+  }
+  std::int64_t Claimed(int node) const {
+    return OnNode(node, [](const ShadowWorkload& w) { return w.state == WorkloadState::kHeld; });
+  }
+  std::int64_t Free(int node) const {
+    return nodes[static_cast<std::size_t>(node)].spec.gpus - Occupied(node) -
+           std::max<std::int64_t>(0, Claimed(node) - Stopping(node));
+  }
+  // GPUs that are neither taken nor promised to a hold once all stops are confirmed.
+  std::int64_t Soon(int node) const {
+    return nodes[static_cast<std::size_t>(node)].spec.gpus - Occupied(node) + Stopping(node) -
+           Claimed(node);
+  }
+  // When a node is to be taken by a gang that was promised it; kNever if by none.
+  TimePoint ReservedAt(int node) const {
+    for (const auto& [id, w] : workloads) {
+      if (w.state == WorkloadState::kReserved &&
+          std::count(w.nodes.begin(), w.nodes.end(), node) > 0) {
+        return w.promised - options.grace;
+      }
+    }
+    return kNever;
+  }
+  // Whether a reserved node takes work of `w` now: its protection must be over in time.
+  bool Admits(int node, const ShadowWorkload& w) const {
+    const TimePoint at = ReservedAt(node);
+    if (at == kNever) return true;
+    return (w.funded ? now + BandLimit(BandOf(Protection(w.spec))) : now) <= at;
+  }
+  int Depth() const {
+    int depth = 0;
+    for (std::size_t d = 0; d < domains.size(); ++d) {
+      depth = std::max(depth, Level(static_cast<int>(d)));
+    }
+    return depth;
+  }
+  int Level(int domain) const {
+    int level = 0;
+    for (int d = domain; d >= 0; d = domains[static_cast<std::size_t>(d)].parent) ++level;
+    return level;
+  }
+  // The domain of `level` that holds the node, or -2.
+  int DomainOf(int node, int level) const {
+    int d = nodes[static_cast<std::size_t>(node)].spec.domain;
+    while (Level(d) > level) d = domains[static_cast<std::size_t>(d)].parent;
+    return Level(d) == level ? d : -2;
+  }
+  bool Required(const WorkloadSpec& s) const {
+    return s.nodes > 1 && s.topology_rule == TopologyRule::kRequired;
+  }
+  int RequiredLevel(const WorkloadSpec& s) const {
+    return std::min<int>(s.topology_level, Depth());
+  }
+  // Whether nodes that satisfy `usable` hold the request, by trying every type and domain.
+  template <class Usable>
+  bool Fits(const WorkloadSpec& s, Usable usable) const {
+    for (int type = 0; type < types; ++type) {
+      if (s.gpu_type != kAnyGpuType && s.gpu_type.value() != type) continue;
+      const int level = Required(s) ? RequiredLevel(s) : 0;
+      for (int d = -1; d < static_cast<int>(domains.size()); ++d) {
+        if (Level(d) != level) continue;
+        std::uint32_t count = 0;
+        for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
+          const Node& node = nodes[static_cast<std::size_t>(n)];
+          count += node.spec.type == type && DomainOf(n, level) == d && usable(n);
+        }
+        if (count >= s.nodes) return true;
+      }
+    }
+    return false;
+  }
+  // Whether a request may use lane nodes.
+  bool MayUseLane(const ShadowWorkload& w) const {
+    return w.spec.nodes == 1 && (!w.funded || (w.gpus() <= options.lane_gpus.value() &&
+                                               Protection(w.spec) <= options.lane_minimum));
+  }
+  bool HasLivelock(const WorkloadSpec& s) const {
+    return s.minimum > Duration(0) && s.resumable && s.checkpoint_interval > Duration(0) &&
+           Protection(s) < s.checkpoint_interval + s.restart_overhead;
+  }
+
+  // --- Events ----------------------------------------------------------------------------------
+
+  // Whether the Scheduler has to accept the event.
+  bool Legal(const Event& e);
+  // Takes an accepted event (all but Decide) into the books.
+  void Apply(const Event& e);
+
+  // Planned edits take effect. True if there was one.
+  bool ApplyEdits(TimePoint at) {
+    bool any = false;
+    std::stable_sort(edits.begin(), edits.end(),
+                     [](const Edit& a, const Edit& b) { return a.effective < b.effective; });
+    while (!edits.empty() && edits.front().effective <= at) {
+      Allocation& a = allocations[static_cast<std::size_t>(edits.front().allocation)];
+      any = any || a.spec.weight != edits.front().weight;
+      a.spec.weight = edits.front().weight;
+      edits.erase(edits.begin());
+    }
+    if (any) Reclassify();
+    return any;
+  }
+  // The tree changed: what waits is funded or not by the tree as it is; a hold that lost its ground
+  // is given up.
+  void Reclassify() {
+    for (auto& [id, w] : workloads) {
+      if (w.state != WorkloadState::kPending && w.state != WorkloadState::kHeld &&
+          w.state != WorkloadState::kReserved) {
+        continue;
+      }
+      const bool funded = Funded(w.spec, w.leaf);
+      if (w.state != WorkloadState::kPending && (At(w.leaf).closed || funded != w.funded)) {
+        ReleaseHold(w);
+      }
+      w.funded = funded;
+    }
+  }
+  void ReleaseHold(ShadowWorkload& w) {
+    w.state = WorkloadState::kPending;
+    w.nodes.clear();
+    w.committed = false;
+  }
+  void Hold(ShadowWorkload& w, const std::vector<int>& on, TimePoint expires) {
+    w.state = WorkloadState::kHeld;
+    w.nodes = on;
+    w.expires = expires;
+    w.hold_number = ++holds_made;
+    w.committed = true;
+    w.protected_until = now + Protection(w.spec);
+  }
+  void Start(ShadowWorkload& w, const std::vector<int>& on, RunNumber run) {
+    w.state = WorkloadState::kStarting;
+    w.nodes = on;
+    w.run = run;
+    w.start = now;
+    w.decided = now;
+    w.victims_until = TimePoint(-kTimeLimit);
+    w.committed = w.funded;
+    w.ideal = w.funded ? Protection(w.spec) : Duration(0);
+    w.protected_until = now + w.ideal;
+  }
+  void Stop(ShadowWorkload& w, StopReason reason) {
+    w.state = WorkloadState::kStopping;
+    w.stop_reason = reason;
+    w.committed = false;
+  }
+
+ private:
+  bool LegalSubmit(const WorkloadSpec& s) const;
+  // The run is over. True if the workload is, too.
+  bool Lose(ShadowWorkload& w, TimePoint at, bool preempted) {
+    EndOccupation(w, at);
+    w.committed = false;
+    w.nodes.clear();
+    if (w.cancel || !w.spec.resumable) return true;
+    w.stops += preempted;
+    if (preempted && w.Suspends()) {
+      w.state = WorkloadState::kSuspended;
+      return false;
+    }
+    w.idle = false;
+    w.state = WorkloadState::kPending;
+    w.funded = Funded(w.spec, w.leaf);
+    return false;
+  }
+  void EndOccupation(const ShadowWorkload& w, TimePoint at) {
+    for (Occupation& o : history) {
+      if (o.workload == w.spec.id && o.run == w.run && o.end == kNever) {
+        o.end = std::max(o.begin, at);
+      }
+    }
+  }
+  Occupation* Inferred(WorkloadId id, RunNumber run) {
+    for (Occupation& o : history) {
+      if (o.inferred && o.workload == id && o.run == run) return &o;
+    }
+    return nullptr;
+  }
+};
+
+inline bool ShadowModel::LegalSubmit(const WorkloadSpec& s) const {
+  const int leaf = static_cast<int>(s.allocation.value()) - 1;
+  if (workloads.count(s.id) > 0 || !HasAllocation(leaf) || At(leaf).closed || !IsLeaf(leaf)) {
+    return false;
+  }
+  if (s.gpu_type != kAnyGpuType && s.gpu_type.value() >= types) return false;
+  if (s.nodes < 1 || s.gpus_per_node.value() < 1) return false;
+  if (s.gpus_per_node.value() > kMaxClusterGpus ||
+      s.gpus_per_node.value() * s.nodes > kMaxClusterGpus) {
+    return false;
+  }
+  for (Duration d : {s.minimum, s.checkpoint_interval, s.restart_overhead}) {
+    if (d < Duration(0) || d > kMaxLookback * 12) return false;
+  }
+  if (s.workload_class == WorkloadClass::kDebug && s.gpus() > options.contract.debug_gpus) {
+    return false;
+  }
+  if (s.workload_class == WorkloadClass::kSweep && s.minimum > Duration(0)) return false;
+  return !(options.contract.refuse_livelock && HasLivelock(s));
+}
+
+inline bool ShadowModel::Legal(const Event& e) {
+  if (e.now < now || e.now > TimePoint(kTimeLimit)) return false;
+  const ShadowWorkload* w = Find(e.id);
+  const bool current = w != nullptr && w->run == e.run;
+  const bool past = e.at <= e.now && e.at >= TimePoint(-kTimeLimit);
+  const auto in = [&](auto... states) { return current && ((w->state == states) || ...); };
+  switch (e.kind) {
+    case Event::Kind::kSubmit:
+      return LegalSubmit(e.spec);
+    case Event::Kind::kCancel:
+      return w != nullptr;
+    case Event::Kind::kStarted:
+      return in(WorkloadState::kStarting) && past && e.at >= w->start;
+    case Event::Kind::kStartFailed:
+      return in(WorkloadState::kStarting);
+    case Event::Kind::kEnded: {
+      if (!past) return false;
+      if (current) {
+        return in(WorkloadState::kRunning, WorkloadState::kStopping) && e.at >= w->start;
+      }
+      const Occupation* o = Inferred(e.id, e.run);
+      return o != nullptr && e.at >= o->begin;
+    }
+    case Event::Kind::kStopped:
+      return in(WorkloadState::kStopping) && past && e.at >= w->start;
+    case Event::Kind::kStopFailed:
+      return in(WorkloadState::kStopping);
+    case Event::Kind::kCheckpoint:
+      return in(WorkloadState::kRunning, WorkloadState::kStopping) && past && e.at >= w->start;
+    case Event::Kind::kIdle:
+      return w != nullptr &&
+             (w->state == WorkloadState::kRunning || w->state == WorkloadState::kSuspended) &&
+             w->spec.workload_class == WorkloadClass::kInteractive;
+    case Event::Kind::kSetNode:
+      return past && e.index >= 0 && static_cast<std::size_t>(e.index) < nodes.size();
+    case Event::Kind::kAddNode:
+      return e.node.gpus >= 1 && e.node.gpus <= kMaxGpusPerNode && e.node.type >= 0 &&
+             e.node.type < types && e.node.domain >= -1 &&
+             e.node.domain < static_cast<int>(domains.size()) &&
+             std::none_of(nodes.begin(), nodes.end(),
+                          [&](const Node& n) { return n.spec.name == e.node.name; });
+    case Event::Kind::kAddAllocation: {
+      const int p = e.allocation.parent;
+      if (e.allocation.name.empty() || !(e.allocation.weight >= 0) ||
+          !std::isfinite(e.allocation.weight) || (p != -1 && !HasAllocation(p))) {
+        return false;
+      }
+      if (p >= 0 && (At(p).closed || At(p).charged)) return false;
+      return std::none_of(allocations.begin(), allocations.end(), [&](const Allocation& a) {
+        return !a.closed && a.spec.parent == p && a.spec.name == e.allocation.name;
+      });
+    }
+    case Event::Kind::kSetWeight:
+      return HasAllocation(e.index) && !At(e.index).closed && e.weight >= 0 &&
+             std::isfinite(e.weight) && e.at.time_since_epoch() <= kTimeLimit;
+    case Event::Kind::kMove: {
+      const int to = e.allocation.parent;
+      if (!HasAllocation(e.index) || (to != -1 && !HasAllocation(to))) return false;
+      if (to != -1 && (Inside(to, e.index) || At(to).closed || At(to).charged)) return false;
+      if (At(e.index).closed || At(e.index).spec.parent == to) return false;
+      return std::none_of(allocations.begin(), allocations.end(), [&](const Allocation& a) {
+        return !a.closed && a.spec.parent == to && a.spec.name == At(e.index).spec.name;
+      });
+    }
+    case Event::Kind::kClose:
+      return HasAllocation(e.index) && !At(e.index).closed;
+    case Event::Kind::kReconcile:
+    case Event::Kind::kDecide:
+      return true;
+  }
+  return false;
+}
+
+inline void ShadowModel::Apply(const Event& e) {
+  now = e.now;
+  ShadowWorkload* w = Find(e.id);
+  const auto drop = [&](WorkloadId id) { workloads.erase(id); };
+  switch (e.kind) {
+    case Event::Kind::kSubmit: {
+      ShadowWorkload& added = workloads[e.spec.id];
+      added.spec = e.spec;
+      added.leaf = static_cast<int>(e.spec.allocation.value()) - 1;
+      added.submitted = now;
+      added.funded = Funded(added.spec, added.leaf);
+      allocations[static_cast<std::size_t>(added.leaf)].charged = true;
+      break;
+    }
+    case Event::Kind::kCancel:
+      w->cancel = true;
+      if (!w->Occupies()) drop(e.id);
+      break;
+    case Event::Kind::kStarted:
+      w->state = WorkloadState::kRunning;
+      w->start = e.at;
+      w->last_seen = now;
+      w->protected_until = e.at + w->ideal;
+      w->committed = w->funded;
+      history.push_back({e.id, e.run, w->leaf, w->gpus(), w->funded, e.at, kNever, false});
+      break;
+    case Event::Kind::kStartFailed: {
+      if (w->spec.nodes == 1) {
+        w->avoid = w->nodes[0];
+        w->avoid_until = now + options.tick;
+      }
+      const bool resumable = w->spec.resumable;
+      w->spec.resumable = true;  // nothing is lost
+      if (Lose(*w, now, false)) {
+        drop(e.id);
+      } else {
+        w->spec.resumable = resumable;
+      }
+      break;
+    }
+    case Event::Kind::kEnded:
+      if (w != nullptr && w->run == e.run) {
+        EndOccupation(*w, e.at);
+        drop(e.id);
+      } else {
+        Occupation* o = Inferred(e.id, e.run);
+        o->end = e.at;
+        o->inferred = false;
+      }
+      break;
+    case Event::Kind::kStopped:
+      if (Lose(*w, e.at, w->stop_reason == StopReason::kPreempted)) drop(e.id);
+      break;
+    case Event::Kind::kStopFailed:
+      w->state = WorkloadState::kRunning;
+      w->last_seen = now;
+      // The latest holds counted on these GPUs.
+      for (int n : w->nodes) {
+        while (Soon(n) < 0) {
+          ShadowWorkload* last = nullptr;
+          for (auto& [id, h] : workloads) {
+            if (h.state == WorkloadState::kHeld &&
+                std::count(h.nodes.begin(), h.nodes.end(), n) > 0 &&
+                (last == nullptr || h.hold_number > last->hold_number)) {
+              last = &h;
+            }
+          }
+          ReleaseHold(*last);
+          last->victims_until = TimePoint(-kTimeLimit);
+        }
+      }
+      break;
+    case Event::Kind::kCheckpoint:
+      w->last_seen = std::max(w->last_seen, e.at);
+      break;
+    case Event::Kind::kIdle: {
+      w->idle = e.idle;
+      if (w->state == WorkloadState::kSuspended) {
+        if (e.idle) break;
+        w->state = WorkloadState::kPending;
+        w->funded = Funded(w->spec, w->leaf);
+        break;
+      }
+      w->last_seen = now;
+      const TimePoint until = std::max(now, w->start + options.idle_after);
+      if (e.idle && until < w->protected_until) w->protected_until = until;
+      break;
+    }
+    case Event::Kind::kSetNode: {
+      Node& n = nodes[static_cast<std::size_t>(e.index)];
+      if (n.health == e.health) break;
+      n.health = e.health;
+      if (e.health == NodeHealth::kUp) break;
+      std::vector<WorkloadId> over;
+      for (auto& [id, x] : workloads) {
+        if (std::count(x.nodes.begin(), x.nodes.end(), e.index) == 0) continue;
+        if (x.state == WorkloadState::kHeld || x.state == WorkloadState::kReserved) {
+          x.renewing = x.state == WorkloadState::kReserved;
+          ReleaseHold(x);
+          x.victims_until = TimePoint(-kTimeLimit);  // what it waited for is gone
+        } else if (e.health == NodeHealth::kDown && Lose(x, e.at, false)) {
+          over.push_back(id);
+        }
+      }
+      for (WorkloadId id : over) drop(id);
+      break;
+    }
+    case Event::Kind::kAddNode:
+      nodes.push_back({e.node, NodeHealth::kUp});
+      break;
+    case Event::Kind::kAddAllocation:
+      allocations.push_back({e.allocation, false, false});
+      Reclassify();
+      break;
+    case Event::Kind::kSetWeight:
+      edits.push_back({e.index, e.weight, std::max(e.at, now)});
+      break;
+    case Event::Kind::kMove:
+      allocations[static_cast<std::size_t>(e.index)].spec.parent = e.allocation.parent;
+      Reclassify();
+      break;
+    case Event::Kind::kClose:
+      for (std::size_t a = 0; a < allocations.size(); ++a) {
+        if (Inside(static_cast<int>(a), e.index)) allocations[a].closed = true;
+      }
+      Reclassify();
+      break;
+    case Event::Kind::kReconcile: {
+      for (const RunRef& r : e.running) {
+        ShadowWorkload* x = Find(r.workload);
+        if (x != nullptr && x->run == r.run &&
+            (x->state == WorkloadState::kRunning || x->state == WorkloadState::kStopping)) {
+          x->last_seen = now;
+        }
+      }
+      std::vector<WorkloadId> over;
+      for (auto& [id, x] : workloads) {
+        if (x.state != WorkloadState::kRunning && x.state != WorkloadState::kStopping) continue;
+        const bool seen = std::any_of(e.running.begin(), e.running.end(), [&](const RunRef& r) {
+          return r.workload == id && r.run == x.run;
+        });
+        if (seen) continue;
+        for (Occupation& o : history) {
+          if (o.workload == id && o.run == x.run && o.end == kNever) o.inferred = true;
+        }
+        EndOccupation(x, x.last_seen);
+        over.push_back(id);
+      }
+      for (WorkloadId id : over) drop(id);
+      for (Occupation& o : history) {
+        if (o.inferred && o.end + options.lookback < now) o.inferred = false;
+      }
+      break;
+    }
+    case Event::Kind::kDecide:
+      break;
+  }
+}
+
+}  // namespace tenure::test
+
+#endif  // TENURE_TESTS_SUPPORT_SHADOW_MODEL_H_

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tenure/placement.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tenure/sim/random.h"
+
+namespace tenure {
+namespace {
+
+// A random cluster of one or two types and up to three levels of domains, partly occupied.
+Cluster RandomCluster(sim::Rng& rng, std::int64_t lane_permille) {
+  Cluster c;
+  c.SetLane(lane_permille);
+  const std::int64_t types = 1 + rng.Below(2);
+  for (std::int64_t t = 0; t < types; ++t) c.InternGpuType(absl::StrCat("t", t));
+  std::vector<DomainId> domains = {kRootDomain};
+  for (std::int64_t i = rng.Below(8); i > 0; --i) {
+    const DomainId parent =
+        domains[static_cast<std::size_t>(rng.Below(static_cast<std::int64_t>(domains.size())))];
+    if (c.level(parent) < 3) {
+      domains.push_back(c.AddDomain(absl::StrCat("d", domains.size()), parent).value());
+    }
+  }
+  for (std::int64_t i = 1 + rng.Below(14); i > 0; --i) {
+    const NodeId n = c.AddNode(absl::StrCat("n", i), GpuCount(1 + rng.Below(8)),
+                               GpuTypeId(static_cast<std::uint16_t>(rng.Below(types))),
+                               domains[static_cast<std::size_t>(
+                                   rng.Below(static_cast<std::int64_t>(domains.size())))])
+                         .value();
+    const auto used = static_cast<std::int32_t>(rng.Below(c.node(n).gpus + 1));
+    if (used > 0) c.Occupy(n, static_cast<RunSlot>(i), used, false);
+    if (rng.Chance(1, 8)) c.SetHealth(n, NodeHealth::kDraining);
+  }
+  c.Reindex();
+  return c;
+}
+
+Shape RandomShape(sim::Rng& rng) {
+  Shape s;
+  s.nodes = rng.Chance(1, 2) ? 1 : static_cast<std::int32_t>(1 + rng.Below(5));
+  s.gpus = static_cast<std::int32_t>(1 + rng.Below(8));
+  if (rng.Chance(1, 3)) s.type = GpuTypeId(static_cast<std::uint16_t>(rng.Below(2)));
+  if (s.nodes > 1) {
+    s.rule = rng.Chance(1, 2) ? TopologyRule::kRequired : TopologyRule::kPreferred;
+    s.level = rng.Chance(1, 3) ? kDeepestLevel : static_cast<std::uint8_t>(rng.Below(4));
+  }
+  s.lane = s.nodes == 1 && rng.Chance(1, 3);
+  return s;
+}
+
+int LevelOf(const Cluster& c, const Shape& s) { return std::min<int>(s.level, c.depth()); }
+
+// The domain of `level` above the node, or an impossible one.
+DomainId DomainAt(const Cluster& c, NodeId n, int level) {
+  DomainId d = c.node(n).domain;
+  while (c.level(d) > level) d = c.parent(d);
+  return c.level(d) == level ? d : DomainId(999);
+}
+
+// Nodes that could take a member, by type.
+template <class Usable>
+std::map<GpuTypeId, std::vector<NodeId>> Candidates(const Cluster& c, const Shape& s,
+                                                    Usable usable) {
+  std::map<GpuTypeId, std::vector<NodeId>> result;
+  for (std::uint32_t i = 0; i < c.size(); ++i) {
+    const Node& n = c.node(NodeId(i));
+    if ((s.type == kAnyGpuType || s.type == n.type) && (!n.lane || s.lane) && usable(n)) {
+      result[n.type].emplace_back(i);
+    }
+  }
+  return result;
+}
+
+template <class Usable>
+bool Possible(const Cluster& c, const Shape& s, Usable usable) {
+  for (const auto& [type, nodes] : Candidates(c, s, usable)) {
+    std::map<DomainId, std::int32_t> count;
+    for (NodeId n : nodes) {
+      const bool required = s.nodes > 1 && s.rule == TopologyRule::kRequired;
+      const DomainId d = required ? DomainAt(c, n, LevelOf(c, s)) : kRootDomain;
+      if (d != DomainId(999) && ++count[d] >= s.nodes) return true;
+    }
+  }
+  return false;
+}
+
+// Fewest domains of the wanted level over which the gang can be spread inside its pool and inside
+// `within`, trying all subsets; -1: nodes above that level are needed.
+int FewestDomains(const Cluster& c, const Shape& s, GpuTypeId type, int within_level,
+                  DomainId within) {
+  std::map<DomainId, std::int32_t> count;
+  for (std::uint32_t i = 0; i < c.size(); ++i) {
+    const Node& n = c.node(NodeId(i));
+    if (n.type != type || n.lane || n.health != NodeHealth::kUp || n.free() < s.gpus) continue;
+    if (DomainAt(c, NodeId(i), within_level) != within) continue;
+    const DomainId d = DomainAt(c, NodeId(i), LevelOf(c, s));
+    if (d != DomainId(999)) ++count[d];
+  }
+  std::vector<std::int32_t> sizes;
+  for (const auto& [d, n] : count) sizes.push_back(n);
+  int fewest = -1;
+  for (std::uint32_t set = 1; set < (1u << sizes.size()); ++set) {
+    std::int32_t sum = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) sum += (set >> i & 1) ? sizes[i] : 0;
+    const int domains = __builtin_popcount(set);
+    if (sum >= s.nodes && (fewest < 0 || domains < fewest)) fewest = domains;
+  }
+  return fewest;
+}
+
+TEST(Placement, FindsAPlaceExactlyWhenThereIsOne) {
+  sim::Rng rng(5);
+  int placed = 0, gangs = 0;
+  for (int i = 0; i < 6000; ++i) {
+    const Cluster c = RandomCluster(rng, rng.Chance(1, 2) ? 0 : 250);
+    const Shape s = RandomShape(rng);
+    const auto free = [&](const Node& n) {
+      return n.health == NodeHealth::kUp && n.free() >= s.gpus;
+    };
+    std::vector<NodeId> nodes;
+    const bool found = PlaceFree(c, s, NoNodeScore{}, kNoNode, nodes);
+    ASSERT_EQ(found, Possible(c, s, free)) << i;
+    ASSERT_EQ(EverFits(c, s), Possible(c, s, [&](const Node& n) { return n.gpus >= s.gpus; })) << i;
+    if (!found) {
+      EXPECT_TRUE(nodes.empty());
+      continue;
+    }
+    ++placed;
+    gangs += s.nodes > 1;
+    ASSERT_EQ(nodes.size(), static_cast<std::size_t>(s.nodes));
+    ASSERT_EQ(std::set<NodeId>(nodes.begin(), nodes.end()).size(), nodes.size());
+    std::set<GpuTypeId> types;
+    std::set<DomainId> domains;
+    for (NodeId n : nodes) {
+      ASSERT_TRUE(free(c.node(n)) && (!c.node(n).lane || s.lane)) << i;
+      types.insert(c.node(n).type);
+      domains.insert(DomainAt(c, n, LevelOf(c, s)));
+    }
+    ASSERT_EQ(types.size(), 1u);
+    const auto candidates = Candidates(c, s, free);
+    if (s.nodes == 1) {
+      // Tightest fit; the lane is the last resort.
+      const Node& chosen = c.node(nodes[0]);
+      for (const auto& [type, list] : candidates) {
+        for (NodeId n : list) {
+          if (c.node(n).lane && !chosen.lane) continue;
+          if (!c.node(n).lane && chosen.lane && c.node(n).type == chosen.type) {
+            FAIL() << i << ": the lane is used although another node has room";
+          }
+          if (c.node(n).lane == chosen.lane) {
+            EXPECT_GE(c.node(n).free(), chosen.free()) << i;
+          }
+        }
+      }
+      continue;
+    }
+    // Inside one domain of the level: the one with the fewest nodes that would do.
+    std::map<DomainId, std::int32_t> able;
+    for (NodeId n : candidates.at(*types.begin())) ++able[DomainAt(c, n, LevelOf(c, s))];
+    able.erase(DomainId(999));
+    std::int32_t smallest = 0;
+    for (const auto& [d, n] : able) {
+      if (n >= s.nodes && (smallest == 0 || n < smallest)) smallest = n;
+    }
+    if (smallest > 0) {
+      ASSERT_EQ(domains.size(), 1u) << i;
+      EXPECT_EQ(able[*domains.begin()], smallest) << i;
+    } else {
+      ASSERT_EQ(s.rule, TopologyRule::kPreferred);
+      // Spread over as few domains as possible inside the deepest domain that holds it.
+      for (int level = LevelOf(c, s) - 1; level >= 0; --level) {
+        const DomainId within = DomainAt(c, nodes[0], level);
+        if (within == DomainId(999) || !std::all_of(nodes.begin(), nodes.end(), [&](NodeId n) {
+              return DomainAt(c, n, level) == within;
+            })) {
+          continue;
+        }
+        const int fewest = FewestDomains(c, s, *types.begin(), level, within);
+        if (fewest > 0 && domains.count(DomainId(999)) == 0) {
+          EXPECT_EQ(static_cast<int>(domains.size()), fewest) << i;
+        }
+        break;
+      }
+    }
+  }
+  EXPECT_GT(placed, 1000);
+  EXPECT_GT(gangs, 200);
+}
+
+// What `Dominates` promises: where the smaller finds no place, the larger finds none.
+TEST(Placement, AShapeFailsWithWhatItDominates) {
+  sim::Rng rng(6);
+  int dominated = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const Cluster c = RandomCluster(rng, rng.Chance(1, 2) ? 0 : 250);
+    for (int pair = 0; pair < 10; ++pair) {
+      const Shape a = RandomShape(rng), b = RandomShape(rng);
+      if (!a.Dominates(b)) continue;
+      ++dominated;
+      std::vector<NodeId> nodes;
+      if (PlaceFree(c, b, NoNodeScore{}, kNoNode, nodes)) continue;
+      ASSERT_FALSE(PlaceFree(c, a, NoNodeScore{}, kNoNode, nodes)) << i;
+    }
+  }
+  EXPECT_GT(dominated, 1000);
+}
+
+TEST(Placement, AvoidsTheNodeThatRefused) {
+  Cluster c;
+  const GpuTypeId type = c.InternGpuType("t");
+  const NodeId tight = c.AddNode("a", GpuCount(1), type).value();
+  const NodeId other = c.AddNode("b", GpuCount(8), type).value();
+  c.Reindex();
+  Shape s;
+  std::vector<NodeId> nodes;
+  ASSERT_TRUE(PlaceFree(c, s, NoNodeScore{}, kNoNode, nodes));
+  EXPECT_EQ(nodes, std::vector<NodeId>{tight});
+  nodes.clear();
+  ASSERT_TRUE(PlaceFree(c, s, NoNodeScore{}, tight, nodes));
+  EXPECT_EQ(nodes, std::vector<NodeId>{other});
+}
+
+TEST(Placement, SessionsArePackedTogether) {
+  Cluster c;
+  const GpuTypeId type = c.InternGpuType("t");
+  (void)c.AddNode("a", GpuCount(2), type).value();
+  const NodeId sessions = c.AddNode("b", GpuCount(8), type).value();
+  c.Occupy(sessions, 1, 1, true);
+  c.Reindex();
+  Shape s;
+  s.workload_class = WorkloadClass::kInteractive;
+  std::vector<NodeId> nodes;
+  ASSERT_TRUE(PlaceFree(c, s, NoNodeScore{}, kNoNode, nodes));
+  EXPECT_EQ(nodes, std::vector<NodeId>{sessions});
+}
+
+struct HighestId {
+  static constexpr bool kNone = false;
+  std::int64_t operator()(const Node& n) const { return static_cast<std::int64_t>(n.slot); }
+};
+
+TEST(Placement, AScoreDecidesBetweenNodesThatFit) {
+  Cluster c;
+  const GpuTypeId type = c.InternGpuType("t");
+  for (const char* name : {"a", "b", "c"}) (void)c.AddNode(name, GpuCount(8), type).value();
+  c.Occupy(NodeId(2), 1, 8, false);
+  c.Reindex();
+  Shape s;
+  std::vector<NodeId> nodes;
+  ASSERT_TRUE(PlaceFree(c, s, HighestId{}, kNoNode, nodes));
+  EXPECT_EQ(nodes, std::vector<NodeId>{NodeId(1)});
+}
+
+}  // namespace
+}  // namespace tenure

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Scheduler in small worlds with one right answer.
+#include "tenure/scheduler.h"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tenure/presets.h"
+
+namespace tenure {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+// Two teams of equal weight and nodes of 8 GPUs; times in seconds.
+template <class Policy>
+class Site {
+ public:
+  explicit Site(int nodes, SchedulerOptions options = Plain()) : s(std::move(options)) {
+    type = s.InternGpuType("h100");
+    for (int i = 0; i < nodes; ++i) {
+      n.push_back(
+          s.AddNode("n" + std::to_string(i), GpuCount(8), type, kRootDomain, At(0)).value());
+    }
+    a = s.AddAllocation("a", kRootAllocation, Weight{1}, At(0)).value();
+    b = s.AddAllocation("b", kRootAllocation, Weight{1}, At(0)).value();
+  }
+
+  static SchedulerOptions Plain() {
+    SchedulerOptions options = MakePreset("ai2").scheduler;
+    options.grace = seconds(10);
+    options.tick = seconds(5);
+    options.reservation.gang = GpuCount(0);
+    return options;
+  }
+  static TimePoint At(std::int64_t s) { return TimePoint(seconds(s)); }
+
+  static WorkloadSpec Job(std::uint64_t id, AllocationId leaf, int gpus, Duration minimum,
+                          std::uint32_t nodes = 1) {
+    WorkloadSpec spec;
+    spec.id = WorkloadId(id);
+    spec.allocation = leaf;
+    spec.gpus_per_node = GpuCount(gpus);
+    spec.minimum = minimum;
+    spec.nodes = nodes;
+    return spec;
+  }
+  void Submit(const WorkloadSpec& spec, std::int64_t at) {
+    ASSERT_TRUE(s.Submit(spec, At(at)).ok());
+  }
+  const Decisions& Decide(std::int64_t at) { return *s.Decide(At(at)).value(); }
+  // Decides and reports every start at once.
+  Decisions DecideAndStart(std::int64_t at) {
+    const Decisions d = Decide(at);
+    for (const Start& x : d.starts) EXPECT_TRUE(s.ReportStarted(x.workload, x.run, At(at)).ok());
+    return d;
+  }
+  WorkloadState State(std::uint64_t id) { return s.Explain(WorkloadId(id)).value().state; }
+  WaitReason Reason(std::uint64_t id) { return s.Explain(WorkloadId(id)).value().reason; }
+
+  Scheduler<Policy> s;
+  GpuTypeId type;
+  std::vector<NodeId> n;
+  AllocationId a, b;
+};
+
+using Ai2Site = Site<Ai2Policy>;
+
+TEST(Scheduler, GivesAProtectedRunItsMinimumAndNoMore) {
+  Ai2Site x(1);
+  x.Submit(x.Job(1, x.a, 8, hours(1)), 0);
+  EXPECT_EQ(x.DecideAndStart(0).starts.size(), 1u);
+  x.Submit(x.Job(2, x.b, 8, hours(1)), 10);
+  EXPECT_TRUE(x.Decide(3599).stops.empty());
+  const Decisions d = x.Decide(3600);
+  ASSERT_EQ(d.stops.size(), 1u);
+  EXPECT_EQ(d.stops[0].workload, WorkloadId(1));
+  EXPECT_EQ(d.stops[0].beneficiary, WorkloadId(2));
+  EXPECT_EQ(d.stops[0].grace, seconds(10));
+  ASSERT_EQ(d.holds.size(), 1u);
+  EXPECT_EQ(d.holds[0].expires, x.At(3615));
+  EXPECT_EQ(x.s.ReportStopped(WorkloadId(1), RunNumber(1), x.At(3605)).value(),
+            LossOutcome::kRequeued);
+  const Decisions& after = x.Decide(3605);
+  ASSERT_EQ(after.starts.size(), 1u);
+  EXPECT_EQ(after.starts[0].workload, WorkloadId(2));
+}
+
+TEST(Scheduler, AHoldIsAnnouncedWhenItsOnlyVictimWasUnfunded) {
+  Ai2Site x(1);
+  x.Submit(x.Job(1, x.a, 8, Duration(0)), 0);
+  x.DecideAndStart(0);
+  x.Submit(x.Job(2, x.b, 8, hours(1)), 10);
+  ASSERT_EQ(x.Decide(10).stops.size(), 1u);
+  EXPECT_FALSE(x.s.dirty());
+  ASSERT_TRUE(x.s.ReportStopped(WorkloadId(1), RunNumber(1), x.At(11)).ok());
+  EXPECT_TRUE(x.s.dirty());
+  EXPECT_EQ(x.Decide(11).starts.size(), 1u);
+}
+
+TEST(Scheduler, ACancelledStartIsStoppedOnceItIsConfirmed) {
+  Ai2Site x(1);
+  x.Submit(x.Job(1, x.a, 8, hours(1)), 0);
+  x.Decide(0);
+  ASSERT_TRUE(x.s.Cancel(WorkloadId(1), x.At(1)).ok());
+  EXPECT_TRUE(x.Decide(1).stops.empty());
+  ASSERT_TRUE(x.s.ReportStarted(WorkloadId(1), RunNumber(1), x.At(2)).ok());
+  EXPECT_TRUE(x.s.dirty());
+  const Decisions& d = x.Decide(2);
+  ASSERT_EQ(d.stops.size(), 1u);
+  EXPECT_EQ(d.stops[0].reason, StopReason::kCancelled);
+}
+
+TEST(Scheduler, UnfundedWorkThatStartsLateOnADrainingNodeIsStopped) {
+  Ai2Site x(1);
+  x.Submit(x.Job(1, x.a, 8, Duration(0)), 0);
+  x.Decide(0);
+  ASSERT_TRUE(x.s.SetNode(x.n[0], NodeHealth::kDraining, x.At(1)).ok());
+  x.Decide(1);
+  ASSERT_TRUE(x.s.ReportStarted(WorkloadId(1), RunNumber(1), x.At(2)).ok());
+  EXPECT_TRUE(x.s.dirty());
+  ASSERT_EQ(x.Decide(2).stops.size(), 1u);
+  EXPECT_FALSE(x.s.Drained(x.n[0]));
+  ASSERT_TRUE(x.s.ReportStopped(WorkloadId(1), RunNumber(1), x.At(3)).ok());
+  EXPECT_TRUE(x.s.Drained(x.n[0]));
+}
+
+TEST(Scheduler, AClosedAllocationLosesItsHolds) {
+  Ai2Site x(1);
+  x.Submit(x.Job(1, x.a, 8, hours(1)), 0);
+  x.DecideAndStart(0);
+  x.Submit(x.Job(2, x.b, 8, hours(1)), 10);
+  ASSERT_EQ(x.Decide(3600).holds.size(), 1u);
+  ASSERT_TRUE(x.s.CloseAllocation(x.b, x.At(3601)).ok());
+  EXPECT_EQ(x.Reason(2), WaitReason::kClosed);
+  ASSERT_TRUE(x.s.ReportStopped(WorkloadId(1), RunNumber(1), x.At(3605)).ok());
+  const Decisions& d = x.Decide(3605);
+  ASSERT_EQ(d.starts.size(), 1u);
+  EXPECT_EQ(d.starts[0].workload, WorkloadId(1));
+}
+
+TEST(Scheduler, WeightZeroTurnsAHoldIntoUnfundedWaiting) {
+  Ai2Site x(1);
+  x.Submit(x.Job(1, x.a, 8, hours(1)), 0);
+  x.DecideAndStart(0);
+  x.Submit(x.Job(2, x.b, 8, hours(1)), 10);
+  ASSERT_EQ(x.Decide(3600).holds.size(), 1u);
+  ASSERT_TRUE(x.s.SetWeight(x.b, Weight{0}, x.At(3601), "me", "budget cut", x.At(3601)).ok());
+  x.Decide(3601);
+  EXPECT_EQ(x.Reason(2), WaitReason::kUnfundedWaits);
+}
+
+TEST(Scheduler, ARefusedLaunchDoesNotBlockItsTeam) {
+  Ai2Site x(1);
+  x.Submit(x.Job(1, x.a, 4, hours(1)), 0);
+  x.Decide(0);
+  ASSERT_TRUE(x.s.ReportStartFailed(WorkloadId(1), RunNumber(1), x.At(1)).ok());
+  x.Submit(x.Job(2, x.a, 4, hours(1)), 1);
+  const Decisions d = x.Decide(1);
+  ASSERT_EQ(d.starts.size(), 1u);
+  EXPECT_EQ(d.starts[0].workload, WorkloadId(2));
+  EXPECT_LE(d.next_wakeup, x.At(6));
+  const Decisions& later = x.Decide(6);  // one tick later the node is as good as any
+  ASSERT_EQ(later.starts.size(), 1u);
+  EXPECT_EQ(later.starts[0].workload, WorkloadId(1));
+  EXPECT_EQ(later.starts[0].run, RunNumber(2));
+}
+
+TEST(Scheduler, RefusedUnfundedWorkIsTriedAgainWithoutAnEvent) {
+  Ai2Site x(1);
+  x.Submit(x.Job(1, x.a, 4, Duration(0)), 0);
+  x.Decide(0);
+  ASSERT_TRUE(x.s.ReportStartFailed(WorkloadId(1), RunNumber(1), x.At(1)).ok());
+  const Decisions d = x.Decide(1);
+  EXPECT_TRUE(d.starts.empty());
+  EXPECT_EQ(d.next_wakeup, x.At(6));
+  EXPECT_EQ(x.Decide(6).starts.size(), 1u);
+}
+
+TEST(Scheduler, WhatOnlyTheLaneCouldHoldNeverFits) {
+  SchedulerOptions options = Ai2Site::Plain();
+  options.lane_permille = 500;  // one of the two nodes
+  Ai2Site x(2, options);
+  x.Submit(x.Job(1, x.a, 8, hours(1), 2), 0);
+  x.Submit(x.Job(2, x.a, 8, hours(1), 1), 0);
+  x.Decide(0);
+  EXPECT_EQ(x.Reason(1), WaitReason::kNeverFits);
+  EXPECT_EQ(x.State(2), WorkloadState::kStarting);
+  (void)x.s.AddNode("n9", GpuCount(8), x.type, kRootDomain, x.At(1)).value();
+  (void)x.s.AddNode("m9", GpuCount(8), x.type, kRootDomain, x.At(1)).value();
+  x.Decide(1);
+  EXPECT_NE(x.Reason(1), WaitReason::kNeverFits);
+}
+
+TEST(Scheduler, StandingCountsOnlyProtectionsThatLastWithoutAPass) {
+  Ai2Site x(2);
+  x.Submit(x.Job(1, x.a, 8, hours(1)), 0);
+  x.Submit(x.Job(2, x.a, 8, hours(8)), 0);
+  x.DecideAndStart(0);
+  const AllocationStanding now = x.s.Standing(x.a, x.At(0)).value();
+  EXPECT_EQ(now.committed_ahead, GpuCount(8) * hours(9));
+  const AllocationStanding later = x.s.Standing(x.a, x.At(7 * 3600)).value();
+  EXPECT_EQ(later.committed_ahead, GpuCount(8) * hours(1));
+  EXPECT_EQ(later.used_in_window, GpuCount(16) * hours(7));
+}
+
+TEST(Scheduler, ReportsBeforeTheStartAreRefused) {
+  Ai2Site x(1);
+  x.Submit(x.Job(1, x.a, 8, hours(1)), 100);
+  x.DecideAndStart(100);
+  ASSERT_TRUE(x.s.Cancel(WorkloadId(1), x.At(110)).ok());
+  x.Decide(110);
+  const std::uint64_t digest = x.s.Digest();
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_EQ(x.s.ReportStopped(WorkloadId(1), RunNumber(1), x.At(99), x.At(120)).status().code(),
+            invalid);
+  EXPECT_EQ(x.s.ReportCheckpoint(WorkloadId(1), RunNumber(1), x.At(99), x.At(120)).code(), invalid);
+  EXPECT_EQ(x.s.ReportEnded(WorkloadId(1), RunNumber(1), x.At(99), x.At(120)).code(), invalid);
+  EXPECT_EQ(x.s.Digest(), digest);
+}
+
+TEST(Scheduler, ALostEndIsInferredAtTheLastSignOfLife) {
+  Ai2Site x(1);
+  x.Submit(x.Job(1, x.a, 8, hours(1)), 0);
+  x.DecideAndStart(0);
+  ASSERT_TRUE(x.s.ReportCheckpoint(WorkloadId(1), RunNumber(1), x.At(3000), x.At(3000)).ok());
+  const ReconcileReport report = x.s.Reconcile({}, x.At(7200)).value();
+  ASSERT_EQ(report.ended.size(), 1u);
+  EXPECT_EQ(x.s.Standing(x.a, x.At(7200)).value().used_in_window, GpuCount(8) * seconds(3000));
+  EXPECT_TRUE(x.s.Reconcile({}, x.At(7300)).value().ended.empty());
+  ASSERT_TRUE(x.s.ReportEnded(WorkloadId(1), RunNumber(1), x.At(3600), x.At(9000)).ok());
+  EXPECT_EQ(x.s.Standing(x.a, x.At(9000)).value().used_in_window, GpuCount(8) * seconds(3600));
+}
+
+TEST(Scheduler, OptionsThatWouldOverflowAreRefused) {
+  const auto refused = [](auto change) {
+    SchedulerOptions o;
+    change(o);
+    return Scheduler<Ai2Policy>::CheckOptions(o).code() == absl::StatusCode::kInvalidArgument;
+  };
+  EXPECT_FALSE(refused([](SchedulerOptions&) {}));
+  EXPECT_TRUE(refused([](SchedulerOptions& o) { o.grace = Duration::max(); }));
+  EXPECT_TRUE(refused([](SchedulerOptions& o) { o.tick = Duration::max(); }));
+  EXPECT_TRUE(refused([](SchedulerOptions& o) { o.retry = Duration::max(); }));
+  EXPECT_TRUE(refused([](SchedulerOptions& o) { o.idle_after = Duration::max(); }));
+  EXPECT_TRUE(refused([](SchedulerOptions& o) { o.lane_minimum = Duration(-1); }));
+}
+
+TEST(Scheduler, ARunOfTenThousandYearsIsStoppedWithoutOverflow) {
+  Ai2Site x(1);
+  x.Submit(x.Job(1, x.a, 8, hours(1)), 0);
+  x.DecideAndStart(0);
+  const std::int64_t late = std::int64_t{10'000} * 365 * 86'400;
+  x.Submit(x.Job(2, x.b, 8, hours(1)), late);
+  const Decisions& d = x.Decide(late);
+  ASSERT_EQ(d.stops.size(), 1u);
+  EXPECT_EQ(d.stops[0].lost_work, GpuCount(8) * Run::kMostLost);
+  EXPECT_EQ(x.s.Standing(x.a, x.At(late)).value().used_in_window, GpuCount(8) * kDefaultLookback);
+}
+
+// A gang with a promise.
+TEST(Scheduler, APromisedGangStartsAsSoonAsItFits) {
+  SchedulerOptions options = Ai2Site::Plain();
+  options.reservation.gang = GpuCount(16);
+  options.reservation.first_credit = Duration(0);
+  options.ranking.fluid = true;
+  Site<BudgetPolicy> x(2, options);
+  x.Submit(x.Job(1, x.a, 8, hours(2)), 0);
+  x.Submit(x.Job(2, x.a, 8, hours(8)), 0);
+  x.DecideAndStart(0);
+  x.Submit(x.Job(3, x.b, 8, hours(1), 2), 10);
+  std::vector<Promise> promises;
+  for (std::int64_t t = 10; t <= 3600 && promises.empty(); t += 60) {
+    promises = x.Decide(t).promises;
+  }
+  ASSERT_EQ(promises.size(), 1u);
+  EXPECT_EQ(promises[0].start_by, x.At(8 * 3600 + 10));
+  EXPECT_EQ(x.Reason(3), WaitReason::kReserved);
+  ASSERT_TRUE(x.s.ReportEnded(WorkloadId(1), RunNumber(1), x.At(4000)).ok());
+  EXPECT_TRUE(x.Decide(4000).starts.empty());
+  ASSERT_TRUE(x.s.ReportEnded(WorkloadId(2), RunNumber(1), x.At(5000)).ok());
+  EXPECT_TRUE(x.s.dirty());
+  const Decisions& d = x.Decide(5000);
+  ASSERT_EQ(d.starts.size(), 1u);
+  EXPECT_EQ(d.starts[0].workload, WorkloadId(3));
+}
+
+}  // namespace
+}  // namespace tenure
