@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every tests/field/*.yaml under every preset: one test each, named field.<file>_<preset>.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenure/scenario.h"
+
+namespace tenure {
+namespace {
+
+class FieldTest : public ::testing::Test {
+ public:
+  FieldTest(std::filesystem::path file, std::string policy)
+      : file_(std::move(file)), policy_(std::move(policy)) {}
+
+  void TestBody() override {
+    std::ifstream in(file_);
+    std::stringstream text;
+    text << in.rdbuf();
+    const absl::StatusOr<ScenarioReport> r =
+        RunScenario(text.str(), {.policy = policy_, .file = file_.filename().string()});
+    ASSERT_TRUE(r.ok()) << r.status();
+    EXPECT_FALSE(r->title.empty());
+    bool ran = false;
+    for (const ScenarioCase& c : r->cases) {
+      for (const std::string& failure : c.failures) ADD_FAILURE() << failure;
+      EXPECT_TRUE(c.skipped || c.checks > 0) << c.name;
+      ran = ran || !c.skipped;
+    }
+    if (!ran) GTEST_SKIP() << r->cases[0].skip_reason;
+  }
+
+ private:
+  const std::filesystem::path file_;
+  const std::string policy_;
+};
+
+bool RegisterAll() {
+  std::vector<std::filesystem::path> files;
+  const std::filesystem::path folder = std::filesystem::path(TENURE_TEST_DIR) / "field";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const std::filesystem::path& file : files) {
+    for (const char* policy : {"budget", "ai2", "hier"}) {
+      ::testing::RegisterTest(
+          "field", (file.stem().string() + "_" + policy).c_str(), nullptr, nullptr, __FILE__,
+          __LINE__, [file, policy]() -> ::testing::Test* { return new FieldTest(file, policy); });
+    }
+  }
+  return !files.empty();
+}
+
+const bool kRegistered = RegisterAll();
+
+TEST(FieldFiles, ArePresent) { EXPECT_TRUE(kRegistered); }
+
+}  // namespace
+}  // namespace tenure
