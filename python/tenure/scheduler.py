@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler: events in, decisions out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tenure import _core
+from tenure._time import SECOND, Time, to_us
+from tenure.budget import ROOT, BudgetTree
+
+__all__ = [
+    "Decisions",
+    "Explanation",
+    "Hold",
+    "Promise",
+    "ReconcileReport",
+    "Scheduler",
+    "Standing",
+    "Start",
+    "Stop",
+]
+
+
+@dataclass(frozen=True)
+class Start:
+    """Launch this run: `gpus_per_node` GPUs on each of `nodes`."""
+
+    workload: int
+    run: int
+    nodes: tuple[int, ...]
+    gpus_per_node: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Stop this run, which may use `grace_us` to save its work.
+
+    `reason` is "preempted" or "promise" (both for the workload `beneficiary`), "drain" or
+    "cancelled". `lost_gpu_us` estimates the lost work, GPU-microseconds.
+    """
+
+    workload: int
+    run: int
+    reason: str
+    beneficiary: int | None
+    grace_us: int
+    lost_gpu_us: int
+
+
+@dataclass(frozen=True)
+class Hold:
+    """GPUs that are kept for a workload until its victims are gone."""
+
+    workload: int
+    nodes: tuple[int, ...]
+    gpus_per_node: int
+    expires_us: int | None
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A gang is promised a start on these nodes by `start_by_us`."""
+
+    workload: int
+    nodes: tuple[int, ...]
+    start_by_us: int
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The answer of one pass, in the order of decision.
+
+    Call `decide` again at `next_wakeup_us` at the latest; None if time alone changes nothing.
+    """
+
+    starts: tuple[Start, ...]
+    stops: tuple[Stop, ...]
+    holds: tuple[Hold, ...]
+    promises: tuple[Promise, ...]
+    next_wakeup_us: int | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a workload waits or runs, with the numbers that decide, as of the last pass.
+
+    `entitlement_mgpu` and `fluid_mgpu` (thousandths of a GPU) are what its leaf may claim and what
+    it is due right now; `placed_gpus` and `queued_gpus` its funded GPUs; `used_gpu_us` its use in
+    the window with committed minimums; `key_us` = used / entitlement: lower is served first.
+    """
+
+    workload: int
+    state: str
+    reason: str
+    allocation: int
+    entitlement_mgpu: int
+    fluid_mgpu: int
+    placed_gpus: int
+    queued_gpus: int
+    used_gpu_us: int
+    key_us: int
+    tier: int
+    leaves_ahead: int
+    requests_ahead: int
+    protected_until_us: int
+    promised_start_us: int | None
+    next_protection_end_us: int | None
+    stops: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where an allocation stands; units as in `Explanation`.
+
+    `natural_mgpu` is the fluid share by weight and demand alone, `fluid_mgpu` what the window makes
+    of it; `committed_gpu_us` the rest of running protections; `unfunded_gpus` run for free.
+    """
+
+    allocation: int
+    entitlement_mgpu: int
+    natural_mgpu: int
+    fluid_mgpu: int
+    used_gpu_us: int
+    committed_gpu_us: int
+    unfunded_gpu_us: int
+    key_us: int
+    placed_gpus: int
+    queued_gpus: int
+    unfunded_gpus: int
+
+
+@dataclass(frozen=True)
+class ReconcileReport:
+    """Runs, as (workload, run), that were closed, and ones that nobody here knows."""
+
+    ended: tuple[tuple[int, int], ...]
+    unknown: tuple[tuple[int, int], ...]
+
+
+class Scheduler:
+    """The state machine. No clock: every call says what time it is.
+
+    Parameters
+    ----------
+    policy
+        "budget", "ai2" or "hier".
+    parameters
+        As in `tenure.policies()`, values are converted to text.
+    grace
+        Time a stopped run may use to save its work.
+
+    The caller reports what happens and carries out what `decide` answers: launch the starts and
+    report them started, signal the stops and report them stopped. `now` is a timedelta or integer
+    microseconds since any origin and must not go backwards (OutOfRange). A refused call changes
+    nothing. Not thread-safe.
+
+    >>> s = Scheduler("budget")
+    >>> _ = s.add_node("n1", 8, now=0)
+    >>> team = s.add_allocation("vision", now=0)
+    >>> s.submit(7, team, gpus_per_node=4, minimum=3_600_000_000, now=0)
+    >>> start = s.decide(now=0).starts[0]
+    >>> start
+    Start(workload=7, run=1, nodes=(0,), gpus_per_node=4)
+    >>> s.report_started(7, start.run, now=0)
+    >>> s.explain(7).state
+    'running'
+    """
+
+    __slots__ = ("_core",)
+
+    def __init__(
+        self,
+        policy: str = "budget",
+        parameters: Mapping[str, object] | None = None,
+        *,
+        grace: Time = 10 * SECOND,
+    ) -> None:
+        self._core = _core.Scheduler(
+            policy=policy,
+            parameters={key: str(value) for key, value in (parameters or {}).items()},
+            grace_us=to_us(grace, "grace"),
+        )
+
+    def __repr__(self) -> str:
+        return f"Scheduler(workloads={self._core.workloads}, digest={self.digest():#018x})"
+
+    # Budgets.
+
+    def add_allocation(
+        self, name: str, parent: int = ROOT, weight: float = 1.0, *, now: Time
+    ) -> int:
+        """Add an allocation and return its id; errors as in `BudgetTree.add`."""
+        return self._core.add_allocation(name, parent, weight, to_us(now, "now"))
+
+    def set_weight(
+        self,
+        id: int,
+        weight: float,
+        *,
+        now: Time,
+        effective: Time | None = None,
+        author: str = "",
+        reason: str = "",
+    ) -> None:
+        """Change a weight from `effective` on (by default now); history is not rescaled."""
+        now_us = to_us(now, "now")
+        at = now_us if effective is None else to_us(effective, "effective")
+        self._core.set_weight(id, weight, at, author, reason, now_us)
+
+    def close_allocation(self, id: int, *, now: Time) -> None:
+        """No new starts below it; running work goes on and stays charged."""
+        self._core.close_allocation(id, to_us(now, "now"))
+
+    def tree(self) -> BudgetTree:
+        """A copy of the budget tree."""
+        tree = BudgetTree.__new__(BudgetTree)
+        tree._core = self._core.tree()
+        return tree
+
+    # Nodes.
+
+    def add_domain(self, name: str, parent: int = 0) -> int:
+        """Add a topology domain (a rack, a block) and return its id."""
+        return self._core.add_domain(name, parent)
+
+    def add_node(
+        self, name: str, gpus: int, *, now: Time, gpu_type: str = "gpu", domain: int = 0
+    ) -> int:
+        """Add a node and return its id. InvalidArgument, NotFound, AlreadyExists."""
+        return self._core.add_node(name, gpus, gpu_type, domain, to_us(now, "now"))
+
+    def set_node(self, id: int, health: str, *, now: Time, since: Time | None = None) -> None:
+        """Set the health of a node: "up", "draining" or "down".
+
+        "down" ends every run on it at `since` (by default now). NotFound, InvalidArgument.
+        """
+        now_us = to_us(now, "now")
+        at = now_us if since is None else to_us(since, "since")
+        self._core.set_node(id, health, at, now_us)
+
+    def drained(self, id: int) -> bool:
+        """True once a draining node is empty."""
+        return self._core.drained(id)
+
+    def node_name(self, id: int) -> str:
+        """Name of a node. NotFound."""
+        return self._core.node_name(id)
+
+    # Workloads.
+
+    def submit(
+        self,
+        id: int,
+        allocation: int,
+        *,
+        now: Time,
+        nodes: int = 1,
+        gpus_per_node: int = 1,
+        minimum: Time = 0,
+        kind: str = "training",
+        user: int = 0,
+        name: str = "",
+        priority: int = 0,
+        resumable: bool = True,
+        checkpoint_interval: Time = 0,
+        restart_overhead: Time = 0,
+        gpu_type: str | None = None,
+        topology_required: bool = False,
+        topology_level: int | None = None,
+    ) -> None:
+        """Submit a workload: a gang of `nodes` members with `gpus_per_node` GPUs each.
+
+        Parameters
+        ----------
+        id, allocation
+            An unused number; a leaf of the budget tree.
+        minimum
+            Shortest run that makes sense: protected and charged. 0 = unfunded.
+        kind
+            One of `tenure.WORKLOAD_CLASSES`.
+        priority
+            Larger first; compared inside the allocation only.
+        resumable, checkpoint_interval, restart_overhead
+            Whether it survives a stop, how often it saves its work (0 = unknown), and what a
+            restart costs.
+        gpu_type
+            None = any.
+        topology_required, topology_level
+            Whether all members must lie in one domain of the level (None = the deepest).
+
+        Raises
+        ------
+        InvalidArgument
+            The contract can never be valid.
+        AlreadyExists, NotFound, FailedPrecondition
+            The id is in use; no such allocation; it is closed or not a leaf.
+        """
+        self._core.submit(
+            id=id,
+            allocation=allocation,
+            nodes=nodes,
+            gpus_per_node=gpus_per_node,
+            minimum_us=to_us(minimum, "minimum"),
+            kind=kind,
+            user=user,
+            name=name,
+            priority=priority,
+            resumable=resumable,
+            checkpoint_us=to_us(checkpoint_interval, "checkpoint_interval"),
+            restart_us=to_us(restart_overhead, "restart_overhead"),
+            gpu_type=gpu_type,
+            topology_required=topology_required,
+            topology_level=topology_level,
+            now_us=to_us(now, "now"),
+        )
+
+    def cancel(self, id: int, *, now: Time) -> None:
+        """Remove waiting work, or stop a run in the next pass. NotFound."""
+        self._core.cancel(id, to_us(now, "now"))
+
+    def report_started(self, id: int, run: int, *, now: Time, at: Time | None = None) -> None:
+        """A start was carried out (at `at`, by default now).
+
+        Reports raise NotFound (no such workload), FailedPrecondition (that run cannot do this now:
+        an old run, a duplicate) or InvalidArgument (a time in the future or before the start).
+        """
+        now_us = to_us(now, "now")
+        self._core.report_started(id, run, now_us if at is None else to_us(at, "at"), now_us)
+
+    def report_start_failed(self, id: int, run: int, *, now: Time) -> None:
+        """A launch was refused: not charged, waits again."""
+        self._core.report_start_failed(id, run, to_us(now, "now"))
+
+    def report_ended(self, id: int, run: int, *, now: Time, at: Time | None = None) -> None:
+        """A run finished by itself."""
+        now_us = to_us(now, "now")
+        self._core.report_ended(id, run, now_us if at is None else to_us(at, "at"), now_us)
+
+    def report_stopped(self, id: int, run: int, *, now: Time, at: Time | None = None) -> str:
+        """A stop was carried out; returns "requeued", "failed-by-preemption" or "cancelled"."""
+        now_us = to_us(now, "now")
+        return self._core.report_stopped(id, run, now_us if at is None else to_us(at, "at"), now_us)
+
+    def report_stop_failed(self, id: int, run: int, *, now: Time) -> None:
+        """A stop did not work, the run goes on."""
+        self._core.report_stop_failed(id, run, to_us(now, "now"))
+
+    def report_checkpoint(self, id: int, run: int, *, now: Time, at: Time | None = None) -> None:
+        """Work done before `at` is saved."""
+        now_us = to_us(now, "now")
+        self._core.report_checkpoint(id, run, now_us if at is None else to_us(at, "at"), now_us)
+
+    def report_idle(self, id: int, idle: bool, *, now: Time) -> None:
+        """A session does (not) use its GPUs; idle ones lose their protection."""
+        self._core.report_idle(id, idle, to_us(now, "now"))
+
+    def reconcile(self, running: Iterable[tuple[int, int]], *, now: Time) -> ReconcileReport:
+        """Compare with the full list of running work, as (workload, run)."""
+        ended, unknown = self._core.reconcile(list(running), to_us(now, "now"))
+        return ReconcileReport(tuple(ended), tuple(unknown))
+
+    # Answers.
+
+    @property
+    def dirty(self) -> bool:
+        """True if something was reported since the last pass that may change the answer."""
+        return self._core.dirty
+
+    def decide(self, *, now: Time) -> Decisions:
+        """One pass. Releases the GIL."""
+        starts, stops, holds, promises, wakeup = self._core.decide(to_us(now, "now"))
+        return Decisions(
+            tuple(Start(w, r, tuple(nodes), gpus) for w, r, nodes, gpus in starts),
+            tuple(Stop(*stop) for stop in stops),
+            tuple(Hold(w, tuple(nodes), gpus, expires) for w, nodes, gpus, expires in holds),
+            tuple(Promise(w, tuple(nodes), start_by) for w, nodes, start_by in promises),
+            wakeup,
+        )
+
+    def explain(self, id: int) -> Explanation:
+        """Why a workload waits or runs. NotFound."""
+        return Explanation(**self._core.explain(id))
+
+    def standing(self, allocation: int, *, now: Time) -> Standing:
+        """Where an allocation stands. NotFound."""
+        return Standing(**self._core.standing(allocation, to_us(now, "now")))
+
+    def clone(self) -> Scheduler:
+        """An independent copy, for what-if questions."""
+        copy = Scheduler.__new__(Scheduler)
+        copy._core = self._core.clone()
+        return copy
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes."""
+        return self._core.snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Take over a snapshot of a scheduler with the same policy and parameters.
+
+        Raises
+        ------
+        InvalidArgument
+            The bytes are damaged.
+        FailedPrecondition
+            They belong to other options.
+        """
+        self._core.restore(snapshot)
+
+    def digest(self) -> int:
+        """64-bit hash of the state: equal states have equal digests."""
+        return self._core.digest()

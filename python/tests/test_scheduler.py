@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from datetime import timedelta
+
+import pytest
+
+import tenure
+from tenure import Scheduler
+
+MINUTE = 60_000_000
+HOUR = 60 * MINUTE
+
+
+def make(policy: str = "budget", **parameters: object) -> tuple[Scheduler, int, int]:
+    """Two nodes of 8 GPUs and two teams of equal weight."""
+    s = Scheduler(policy, parameters)
+    for name in ("n1", "n2"):
+        s.add_node(name, 8, now=0)
+    return s, s.add_allocation("a", now=0), s.add_allocation("b", now=0)
+
+
+def start_all(s: Scheduler, now: int) -> list[tenure.Start]:
+    starts = list(s.decide(now=now).starts)
+    for start in starts:
+        s.report_started(start.workload, start.run, now=now)
+    return starts
+
+
+def test_start_run_end() -> None:
+    s, a, _ = make()
+    s.submit(1, a, nodes=2, gpus_per_node=8, minimum=timedelta(hours=1), now=0)
+    assert s.dirty
+    (start,) = start_all(s, 0)
+    assert start == tenure.Start(workload=1, run=1, nodes=(0, 1), gpus_per_node=8)
+    assert s.node_name(start.nodes[0]) == "n1"
+    why = s.explain(1)
+    assert (why.state, why.reason, why.protected_until_us) == ("running", "none", HOUR)
+    standing = s.standing(a, now=MINUTE)
+    assert standing.placed_gpus == 16
+    assert standing.used_gpu_us == 16 * MINUTE
+    s.report_ended(1, 1, now=2 * MINUTE)
+    with pytest.raises(tenure.NotFound):
+        s.explain(1)
+    assert s.standing(a, now=2 * MINUTE).used_gpu_us == 32 * MINUTE
+
+
+def test_preemption_after_the_minimum() -> None:
+    s, a, b = make("ai2")
+    s.submit(1, a, nodes=2, gpus_per_node=8, minimum=HOUR, now=0)
+    start_all(s, 0)
+    s.submit(2, b, nodes=2, gpus_per_node=8, minimum=HOUR, now=MINUTE)
+    waiting = s.decide(now=MINUTE)
+    assert not waiting.starts and not waiting.stops
+    assert s.explain(2).reason == "no-capacity"
+    assert s.explain(2).next_protection_end_us == HOUR
+    later = s.decide(now=HOUR)
+    (stop,) = later.stops
+    assert (stop.workload, stop.reason, stop.beneficiary) == (1, "preempted", 2)
+    assert stop.grace_us == 10_000_000
+    (hold,) = later.holds
+    assert (hold.workload, hold.nodes) == (2, (0, 1))
+    assert s.explain(2).reason == "waits-for-stop"
+    assert s.report_stopped(1, 1, now=HOUR + 5_000_000) == "requeued"
+    (start,) = start_all(s, HOUR + 5_000_000)
+    assert start.workload == 2
+
+
+def test_promise_to_a_gang() -> None:
+    s, a, b = make("budget", gang=16, first_credit="0", lane_permille=0)
+    for job, gpus in ((1, 8), (2, 8)):
+        s.submit(job, a, gpus_per_node=gpus, minimum=HOUR, now=0)
+    start_all(s, 0)
+    s.submit(3, b, nodes=2, gpus_per_node=8, minimum=HOUR, now=MINUTE)
+    promises = []
+    for minute in range(1, 60):
+        promises += s.decide(now=minute * MINUTE).promises
+    (promise,) = promises
+    assert (promise.workload, promise.nodes, promise.start_by_us) == (3, (0, 1), HOUR + 10_000_000)
+    why = s.explain(3)
+    assert (why.reason, why.promised_start_us) == ("reserved", HOUR + 10_000_000)
+    due = s.decide(now=HOUR)
+    assert {(stop.workload, stop.reason, stop.beneficiary) for stop in due.stops} == {
+        (1, "promise", 3),
+        (2, "promise", 3),
+    }
+
+
+def test_results_are_frozen() -> None:
+    s, a, _ = make()
+    s.submit(1, a, minimum=HOUR, now=0)
+    decisions = s.decide(now=0)
+    with pytest.raises(FrozenInstanceError):
+        decisions.next_wakeup_us = 3  # type: ignore[misc]
+    assert "Start(workload=1" in repr(decisions)
+
+
+def test_clone_snapshot_and_digest() -> None:
+    s, a, b = make()
+    s.submit(1, a, gpus_per_node=8, minimum=HOUR, now=0)
+    start_all(s, 0)
+    copy, saved = s.clone(), s.snapshot()
+    assert copy.digest() == s.digest()
+    s.submit(2, b, minimum=HOUR, now=MINUTE)
+    assert copy.digest() != s.digest()
+    fresh = Scheduler("budget")
+    fresh.restore(saved)
+    assert fresh.digest() == copy.digest()
+    for each in (fresh, copy):
+        each.submit(2, b, minimum=HOUR, now=MINUTE)
+    assert fresh.decide(now=MINUTE) == copy.decide(now=MINUTE) == s.decide(now=MINUTE)
+    with pytest.raises(tenure.InvalidArgument):
+        fresh.restore(saved[:-1])
+    with pytest.raises(tenure.Error):
+        Scheduler("budget", {"lookback": "24h"}).restore(saved)
+
+
+def test_a_refused_call_changes_nothing() -> None:
+    s, a, _ = make()
+    s.submit(1, a, minimum=HOUR, now=MINUTE)
+    before = s.digest()
+    with pytest.raises(tenure.AlreadyExists):
+        s.submit(1, a, minimum=HOUR, now=MINUTE)
+    with pytest.raises(tenure.NotFound):
+        s.submit(2, 77, minimum=HOUR, now=MINUTE)
+    with pytest.raises(tenure.FailedPrecondition):
+        s.submit(2, 0, minimum=HOUR, now=MINUTE)
+    with pytest.raises(tenure.OutOfRange, match="backwards"):
+        s.cancel(1, now=0)
+    with pytest.raises(tenure.NotFound):
+        s.cancel(9, now=MINUTE)
+    with pytest.raises(tenure.FailedPrecondition):
+        s.report_started(1, 1, now=MINUTE)
+    for options in (
+        {"id": -1}, {"nodes": 0}, {"nodes": -1}, {"nodes": 2**40}, {"gpus_per_node": 0},
+        {"minimum": -1}, {"kind": "party"}, {"kind": "debug", "gpus_per_node": 9},
+        {"user": -1}, {"topology_level": 300}, {"minimum": 2**62},
+    ):  # fmt: skip
+        given = {"id": 5, "allocation": a, "minimum": HOUR, "now": MINUTE} | options
+        with pytest.raises(tenure.InvalidArgument):
+            s.submit(**given)  # type: ignore[arg-type]
+    assert s.digest() == before
+
+
+def test_nodes() -> None:
+    s, a, _ = make()
+    rack = s.add_domain("rack-1")
+    node = s.add_node("n3", 4, domain=rack, gpu_type="h100", now=0)
+    s.submit(1, a, gpus_per_node=4, minimum=HOUR, gpu_type="h100", now=0)
+    (start,) = start_all(s, 0)
+    assert start.nodes == (node,)
+    s.set_node(node, "down", now=MINUTE)
+    assert s.explain(1).state != "running"
+    s.set_node(0, "draining", now=MINUTE)
+    assert s.drained(0)
+    with pytest.raises(tenure.InvalidArgument, match="health"):
+        s.set_node(0, "tired", now=MINUTE)
+    with pytest.raises(tenure.NotFound):
+        s.set_node(99, "up", now=MINUTE)
+    with pytest.raises(tenure.AlreadyExists):
+        s.add_node("n1", 8, now=MINUTE)
+    with pytest.raises(tenure.NotFound):
+        s.node_name(77)
+
+
+def test_cancel_reconcile_and_budgets() -> None:
+    s, a, b = make()
+    s.submit(1, a, minimum=HOUR, now=0)
+    start_all(s, 0)
+    report = s.reconcile([(1, 1), (8, 3)], now=MINUTE)
+    assert report.unknown == ((8, 3),) and report.ended == ()
+    s.cancel(1, now=MINUTE)
+    (stop,) = s.decide(now=MINUTE).stops
+    assert stop.reason == "cancelled" and stop.beneficiary is None
+    assert s.report_stopped(1, 1, now=2 * MINUTE) == "cancelled"
+    s.set_weight(b, 3, now=2 * MINUTE, author="ann", reason="review")
+    s.decide(now=3 * MINUTE)
+    assert s.tree().weight(b) == 3
+    s.close_allocation(b, now=3 * MINUTE)
+    with pytest.raises(tenure.FailedPrecondition):
+        s.submit(2, b, minimum=HOUR, now=3 * MINUTE)
+
+
+def test_policies_and_parameters() -> None:
+    for policy in ("ai2", "budget", "hier"):
+        assert Scheduler(policy, {"lookback": "24h"}).digest() != Scheduler(policy).digest()
+    with pytest.raises(tenure.InvalidArgument, match="no scheduler policy 'fairtree'"):
+        Scheduler("fairtree")
+    with pytest.raises(tenure.InvalidArgument, match="has no parameter 'colour'"):
+        Scheduler("budget", {"colour": "red"})
+    with pytest.raises(tenure.InvalidArgument, match="lookback"):
+        Scheduler("budget", {"lookback": "0"})
+    with pytest.raises(tenure.InvalidArgument, match="now is"):
+        make()[0].decide(now=1.5)  # type: ignore[arg-type]
