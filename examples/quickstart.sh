@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# From a fresh checkout to a first result: builds Tenure, simulates a month of a shared institute
-# cluster (1,024 GPUs, 15 teams, 1.3 times as much demand at peak as there are GPUs) under four
-# scheduling policies, and compares what each team got with what it was owed.
+# From a fresh checkout to a first result: builds Tenure, simulates a month of a busy institute
+# cluster (1,024 GPUs, 15 teams, 2.5 times as much work as there are GPUs, half of it funded) under
+# four scheduling policies, and compares what each team got with what it was owed.
 #
 #   bash examples/quickstart.sh           three seeds
 #   bash examples/quickstart.sh --quick   one seed, seven days
@@ -26,7 +26,7 @@ setup_system_packages && setup_python || exit 1
 
 results="$TENURE_ROOT/build/quickstart"
 mkdir -p "$results"
-"$TENURE_VENV/bin/tenure" compare --scenario institute --load 1.3 --seeds "$seeds" \
+"$TENURE_VENV/bin/tenure" compare --scenario institute --load 1.7 --seeds "$seeds" \
   --policies priority,fairtree,ai2,budget ${extra[@]+"${extra[@]}"} \
   --json "$results/result.json" --plot "$results/result.png"
 
