@@ -35,6 +35,7 @@ class PendingQueue {
   struct Bucket {
     ShapeId shape = 0;
     std::uint64_t skipped = 0;  // number of the round in which it is not looked at any more
+    QueueKey first;             // of waiting: compared without touching the set
     absl::btree_set<QueueKey> waiting;
   };
 
@@ -49,14 +50,19 @@ class PendingQueue {
       buckets_.emplace_back();
       buckets_.back().shape = shape;
     }
-    size_ += buckets_[it->second].waiting.insert(key).second;
+    Bucket& bucket = buckets_[it->second];
+    size_ += bucket.waiting.insert(key).second;
+    bucket.first = *bucket.waiting.begin();
   }
   void Erase(ShapeId shape, const QueueKey& key) {
     const auto it = bucket_of_.find(shape);
     if (it == bucket_of_.end()) return;
     Bucket& bucket = buckets_[it->second];
     size_ -= bucket.waiting.erase(key);
-    if (!bucket.waiting.empty()) return;
+    if (!bucket.waiting.empty()) {
+      bucket.first = *bucket.waiting.begin();
+      return;
+    }
     // Keep the list dense: the last bucket takes the place of the empty one.
     const std::size_t gap = it->second;
     bucket_of_.erase(it);
@@ -67,12 +73,15 @@ class PendingQueue {
     buckets_.pop_back();
   }
 
-  // The bucket whose first request comes first among those not skipped in `round`, or nullptr.
-  Bucket* Next(std::uint64_t round) {
+  // The bucket whose first request comes first among those that are not skipped in `round` and for
+  // which `eligible` is true, or nullptr. `eligible` may set `skipped`.
+  template <class Eligible>
+  Bucket* Next(std::uint64_t round, const Eligible& eligible) {
     Bucket* best = nullptr;
     for (Bucket& b : buckets_) {
-      if (b.skipped == round) continue;
-      if (best == nullptr || *b.waiting.begin() < *best->waiting.begin()) best = &b;
+      if (b.skipped == round || (best != nullptr && best->first < b.first) || !eligible(b))
+        continue;
+      best = &b;
     }
     return best;
   }

@@ -444,21 +444,26 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
   Requester requester;
   requester.leaf = leaf;
   requester.tier = tier;
-  while (PendingQueue::Bucket* bucket = queue.Next(round_)) {
-    const Shape& shape = shapes_[bucket->shape];
+  const auto ask = [&](const Shape& shape) {
     requester.workload_class = shape.workload_class;
     requester.gpus = shape.total();
     requester.charge = MilliGpu(requester.gpus.value() * RateOf(shape.type));
     requester.leaf_charge = ledger_.placed_charge(leaf);
-    if (tier < Policy::kTiers && policy_.Tier(Context(), requester) != tier) {
-      bucket->skipped = round_;
-      continue;
-    }
-    if (SessionCapReached(leaf, shape.workload_class, requester.charge, ranking_)) {
-      bucket->skipped = round_;
-      continue;
-    }
-    const RunSlot first = bucket->waiting.begin()->slot;
+  };
+  const auto eligible = [&](PendingQueue::Bucket& bucket) {
+    const Shape& shape = shapes_[bucket.shape];
+    ask(shape);
+    if (tier < Policy::kTiers && policy_.Tier(Context(), requester) != tier) return false;
+    if (SessionCapReached(leaf, shape.workload_class, requester.charge, ranking_)) return false;
+    // What may get a reservation instead has its turn in the order of the queue.
+    if ((Reserves() && MayReserve(shape)) || !KnownToFail(leaf, shape)) return true;
+    bucket.skipped = round_;
+    return false;
+  };
+  while (PendingQueue::Bucket* bucket = queue.Next(round_, eligible)) {
+    const Shape& shape = shapes_[bucket->shape];
+    ask(shape);
+    const RunSlot first = bucket->first.slot;
     if (!KnownToFail(leaf, shape)) {
       for (const QueueKey& key : bucket->waiting) {
         const bool avoids = Avoids(key.slot);

@@ -13,6 +13,8 @@
 namespace tenure {
 namespace {
 
+constexpr auto kAny = [](PendingQueue::Bucket&) { return true; };
+
 QueueKey Key(bool ordinary, int yield, int since, int id) {
   QueueKey key;
   key.ordinary = ordinary;
@@ -30,24 +32,24 @@ TEST(PendingQueue, OrdersByExpressThenPriorityThenTimeThenId) {
     queue.Insert(static_cast<ShapeId>(i % 2), order[i]);
   }
   for (const QueueKey& expected : order) {
-    PendingQueue::Bucket* bucket = queue.Next(1);
+    PendingQueue::Bucket* bucket = queue.Next(1, kAny);
     ASSERT_NE(bucket, nullptr);
     EXPECT_EQ(bucket->waiting.begin()->id, expected.id);
     queue.Erase(bucket->shape, *bucket->waiting.begin());
   }
   EXPECT_TRUE(queue.empty());
-  EXPECT_EQ(queue.Next(1), nullptr);
+  EXPECT_EQ(queue.Next(1, kAny), nullptr);
 }
 
 TEST(PendingQueue, SkippedShapesComeBackInTheNextRound) {
   PendingQueue queue;
   queue.Insert(1, Key(true, 0, 0, 1));
   queue.Insert(2, Key(true, 0, 1, 2));
-  queue.Next(7)->skipped = 7;
-  EXPECT_EQ(queue.Next(7)->shape, 2u);
-  queue.Next(7)->skipped = 7;
-  EXPECT_EQ(queue.Next(7), nullptr);
-  EXPECT_EQ(queue.Next(8)->shape, 1u);
+  queue.Next(7, kAny)->skipped = 7;
+  EXPECT_EQ(queue.Next(7, kAny)->shape, 2u);
+  queue.Next(7, kAny)->skipped = 7;
+  EXPECT_EQ(queue.Next(7, kAny), nullptr);
+  EXPECT_EQ(queue.Next(8, kAny)->shape, 1u);
 }
 
 TEST(PendingQueue, AnswersLikeASortedList) {
@@ -73,7 +75,7 @@ TEST(PendingQueue, AnswersLikeASortedList) {
         if (!keys.empty() && (first == nullptr || *keys.begin() < *first)) first = &*keys.begin();
       }
       ASSERT_EQ(queue.size(), size);
-      PendingQueue::Bucket* bucket = queue.Next(1);
+      PendingQueue::Bucket* bucket = queue.Next(1, kAny);
       ASSERT_EQ(bucket == nullptr, first == nullptr);
       if (first != nullptr) {
         ASSERT_TRUE(*bucket->waiting.begin() == *first);
