@@ -9,12 +9,12 @@
 #   bash examples/quickstart.sh --quick   one seed, seven days
 set -euo pipefail
 
-seeds=11-13
+seeds=41-43
 extra=()
 case "${1:-}" in
   "") ;;
   --quick)
-    seeds=11
+    seeds=41
     extra=(--days 7)
     ;;
   -h | --help) sed -n '4,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;;
