@@ -129,7 +129,8 @@ struct FullCluster {
   Ledger ledger;
   WorkloadTable table;
   Ranking ranking;
-  BudgetPolicy policy;
+  // A gap that all leaves exceed, so that every run past its minimum is a candidate.
+  BudgetPolicy policy{BudgetOptions{.big_gap = std::chrono::hours(1)}};
   TimePoint now{std::chrono::hours(72)};
   Requester requester;
 
