@@ -132,7 +132,8 @@ struct BudgetOptions {
 // The default. Two tiers around the fluid entitlement F: a request that keeps its leaf within F is
 // served first and may stop any run whose leaf stays at or above its own F; beyond that only a key
 // gap of more than `big_gap` justifies a stop. A run keeps `quantum` x 2^min(stops, backoff) after
-// its protection, and is left alone when it is about to write a checkpoint.
+// its protection, and is left alone when it is about to write a checkpoint. Sessions are stopped
+// last, and not at all while those of their leaf fit in `session_permille` of its entitlement.
 class BudgetPolicy : public PolicyDefaults {
  public:
   static constexpr int kTiers = 2;

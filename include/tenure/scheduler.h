@@ -187,7 +187,8 @@ class Scheduler {
   absl::StatusOr<NodeId> AddNode(std::string name, GpuCount gpus, GpuTypeId type, DomainId domain,
                                  TimePoint now);
   // kDown ends every run on the node at `since` (<= now): charged until then, requeued if
-  // resumable. InvalidArgument (`since` in the future), NotFound.
+  // resumable; a workload that is not is over, which the answer does not say: it is unknown then.
+  // InvalidArgument (`since` in the future), NotFound.
   absl::Status SetNode(NodeId id, NodeHealth health, TimePoint now) {
     return SetNode(id, health, now, now);
   }
