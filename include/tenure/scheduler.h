@@ -308,7 +308,7 @@ class Scheduler {
     Shape shape;
   };
 
-  // Events (scheduler_events.h).
+  // Events (scheduler_checks.h, _world.h, _queues.h, _runs.h).
   absl::Status CheckTime(TimePoint now) const;
   absl::Status CheckEventTime(const char* what, TimePoint at, TimePoint now) const;
   absl::Status CheckAfterStart(RunSlot slot, const char* what, TimePoint at) const;
@@ -348,7 +348,7 @@ class Scheduler {
     return waiting_funded_ > 0 || !unfunded_.empty() || !holds_.empty() || !reservations_.empty();
   }
 
-  // The pass (scheduler_pass.h).
+  // The pass (scheduler_pass.h, _promises.h).
   PolicyContext Context() const { return {tree_, ranking_, now_}; }
   auto KeyFn() const {
     return [this](AllocationId id, GpuTime used, MilliGpu entitlement) {
@@ -441,7 +441,12 @@ class Scheduler {
 
 }  // namespace tenure
 
-#include "tenure/scheduler_events.h"  // IWYU pragma: export
-#include "tenure/scheduler_pass.h"    // IWYU pragma: export
+#include "tenure/scheduler_answers.h"   // IWYU pragma: export
+#include "tenure/scheduler_checks.h"    // IWYU pragma: export
+#include "tenure/scheduler_pass.h"      // IWYU pragma: export
+#include "tenure/scheduler_promises.h"  // IWYU pragma: export
+#include "tenure/scheduler_queues.h"    // IWYU pragma: export
+#include "tenure/scheduler_runs.h"      // IWYU pragma: export
+#include "tenure/scheduler_world.h"     // IWYU pragma: export
 
 #endif  // TENURE_SCHEDULER_H_
