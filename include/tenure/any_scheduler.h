@@ -9,8 +9,8 @@
 //   ...
 //   const tenure::Decisions* d = s->Decide(t0).value();
 //
-// Every function is that of Scheduler (scheduler.h), where its contract is written. A call costs
-// one indirection more; a pass is compiled whole for its policy.
+// Every function is that of Scheduler (scheduler.h) or forecast.h, where its contract is written.
+// A call costs one indirection more; a pass is compiled whole for its policy.
 #ifndef TENURE_ANY_SCHEDULER_H_
 #define TENURE_ANY_SCHEDULER_H_
 
@@ -24,10 +24,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "tenure/answers.h"
 #include "tenure/budget_tree.h"
 #include "tenure/cluster.h"
 #include "tenure/contract.h"
 #include "tenure/decisions.h"
+#include "tenure/forecast.h"
 #include "tenure/policy.h"
 #include "tenure/presets.h"
 #include "tenure/scheduler.h"
@@ -49,6 +51,7 @@ class AnyScheduler {
   virtual const SchedulerOptions& options() const = 0;
   virtual std::size_t workloads() const = 0;
   virtual bool dirty() const = 0;
+  virtual TimePoint now() const = 0;
 
   virtual absl::StatusOr<AllocationId> AddAllocation(std::string name, AllocationId parent,
                                                      Weight weight, TimePoint now) = 0;
@@ -66,6 +69,9 @@ class AnyScheduler {
                                          DomainId domain, TimePoint now) = 0;
   virtual absl::Status SetNode(NodeId id, NodeHealth health, TimePoint since, TimePoint now) = 0;
   virtual bool Drained(NodeId id) const = 0;
+  virtual absl::Status SetChargeRate(GpuTypeId type, std::int32_t permille, TimePoint now) = 0;
+  virtual std::int32_t charge_rate(GpuTypeId type) const = 0;
+  virtual MilliGpu Capacity() const = 0;
 
   virtual absl::Status Submit(const WorkloadSpec& spec, TimePoint now) = 0;
   virtual absl::Status Cancel(WorkloadId id, TimePoint now) = 0;
@@ -86,6 +92,10 @@ class AnyScheduler {
   virtual absl::StatusOr<const Decisions*> Decide(TimePoint now) = 0;
   virtual absl::StatusOr<Explanation> Explain(WorkloadId id) const = 0;
   virtual absl::StatusOr<AllocationStanding> Standing(AllocationId id, TimePoint now) const = 0;
+  // Those of forecast.h.
+  virtual absl::StatusOr<ForecastResult> Forecast(WorkloadId id,
+                                                  const ForecastOptions& options) const = 0;
+  virtual absl::StatusOr<WhatIfResult> WhatIf(const WorkloadSpec& spec, TimePoint now) const = 0;
 
   virtual std::string Snapshot() const = 0;
   virtual absl::Status Restore(const std::string& snapshot) = 0;
@@ -110,6 +120,7 @@ class SchedulerOf final : public AnyScheduler {
   const SchedulerOptions& options() const override { return s_.options(); }
   std::size_t workloads() const override { return s_.workloads(); }
   bool dirty() const override { return s_.dirty(); }
+  TimePoint now() const override { return s_.now(); }
 
   absl::StatusOr<AllocationId> AddAllocation(std::string name, AllocationId parent, Weight weight,
                                              TimePoint now) override {
@@ -143,6 +154,11 @@ class SchedulerOf final : public AnyScheduler {
     return s_.SetNode(id, health, since, now);
   }
   bool Drained(NodeId id) const override { return s_.Drained(id); }
+  absl::Status SetChargeRate(GpuTypeId type, std::int32_t permille, TimePoint now) override {
+    return s_.SetChargeRate(type, permille, now);
+  }
+  std::int32_t charge_rate(GpuTypeId type) const override { return s_.charge_rate(type); }
+  MilliGpu Capacity() const override { return s_.Capacity(); }
 
   absl::Status Submit(const WorkloadSpec& spec, TimePoint now) override {
     return s_.Submit(spec, now);
@@ -181,6 +197,13 @@ class SchedulerOf final : public AnyScheduler {
   absl::StatusOr<Explanation> Explain(WorkloadId id) const override { return s_.Explain(id); }
   absl::StatusOr<AllocationStanding> Standing(AllocationId id, TimePoint now) const override {
     return s_.Standing(id, now);
+  }
+  absl::StatusOr<ForecastResult> Forecast(WorkloadId id,
+                                          const ForecastOptions& options) const override {
+    return tenure::Forecast(s_, id, options);
+  }
+  absl::StatusOr<WhatIfResult> WhatIf(const WorkloadSpec& spec, TimePoint now) const override {
+    return tenure::WhatIf(s_, spec, now);
   }
 
   std::string Snapshot() const override { return s_.Snapshot(); }

@@ -11,6 +11,7 @@
 #ifndef TENURE_DECISIONS_H_
 #define TENURE_DECISIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -27,6 +28,16 @@ enum class StopReason : std::uint8_t {
   kPromise = 3,    // a promised start of `beneficiary` is due
 };
 
+constexpr const char* ToString(StopReason r) {
+  constexpr const char* kNames[] = {"preempted", "drain", "cancelled", "promise"};
+  return kNames[static_cast<std::size_t>(r)];
+}
+
+// True if another workload gets the GPUs: `Stop::beneficiary` names it.
+constexpr bool IsPreemption(StopReason r) {
+  return r == StopReason::kPreempted || r == StopReason::kPromise;
+}
+
 // Why a workload waits. The order is the order of explanation: the first that applies.
 enum class WaitReason : std::uint8_t {
   kNone = 0,           // not waiting
@@ -40,6 +51,13 @@ enum class WaitReason : std::uint8_t {
   kSessionCap = 8,     // its allocation's sessions have as many GPUs as they may (`session_cap`)
   kSuspended = 9,      // an idle session that was stopped; goes on when its owner is back
 };
+
+constexpr const char* ToString(WaitReason r) {
+  constexpr const char* kNames[] = {"none",        "not-considered", "never-fits",     "closed",
+                                    "no-capacity", "waits-for-stop", "unfunded-waits", "reserved",
+                                    "session-cap", "suspended"};
+  return kNames[static_cast<std::size_t>(r)];
+}
 
 // A slice of Decisions::node_pool.
 struct NodeList {

@@ -283,8 +283,7 @@ absl::StatusOr<WhatIfResult> WhatIf(const Scheduler<Policy>& scheduler, const Wo
   }
   if (!result.starts_now) result.reason = clone.Explain(spec.id)->reason;
   for (const Stop& s : d.stops) {
-    const bool for_another = s.reason != StopReason::kPreempted && s.reason != StopReason::kPromise;
-    if (for_another || s.beneficiary != spec.id) continue;
+    if (!IsPreemption(s.reason) || s.beneficiary != spec.id) continue;
     result.victims.push_back(s);
     const AllocationId leaf = clone.table().run(clone.table().Find(s.workload)).leaf;
     const auto at = std::lower_bound(

@@ -244,9 +244,7 @@ absl::StatusOr<LossOutcome> Scheduler<Policy>::ReportStopped(WorkloadId id, RunN
   }
   if (absl::Status s = CheckAfterStart(*slot, "stopped", stopped); !s.ok()) return s;
   Advance(now);
-  const StopReason reason = table_.workload(*slot).stop_reason;
-  const bool preempted = reason == StopReason::kPreempted || reason == StopReason::kPromise;
-  return Lose(*slot, stopped, preempted);
+  return Lose(*slot, stopped, IsPreemption(table_.workload(*slot).stop_reason));
 }
 
 template <class Policy>

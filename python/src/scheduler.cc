@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scheduler. The policy is a template argument in C++ and a name here: `Face` is the one interface
-// that the instances share.
-#include "tenure/scheduler.h"
-
+// Scheduler, through AnyScheduler: the policy is a name here.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,7 +17,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common.h"
-#include "tenure/policy.h"
+#include "tenure/any_scheduler.h"
+#include "tenure/forecast.h"
 #include "tenure/presets.h"
 #include "tenure/types.h"
 
@@ -51,74 +51,23 @@ std::vector<std::uint32_t> NodeValues(std::span<const NodeId> nodes) {
   return out;
 }
 
-const char* ToText(StopReason reason) {
-  switch (reason) {
-    case StopReason::kPreempted:
-      return "preempted";
-    case StopReason::kDrain:
-      return "drain";
-    case StopReason::kCancelled:
-      return "cancelled";
-    case StopReason::kPromise:
-      return "promise";
-  }
-  return "unknown";
-}
-
-const char* ToText(WaitReason reason) {
-  switch (reason) {
-    case WaitReason::kNone:
-      return "none";
-    case WaitReason::kNotConsidered:
-      return "not-considered";
-    case WaitReason::kNeverFits:
-      return "never-fits";
-    case WaitReason::kClosed:
-      return "closed";
-    case WaitReason::kNoCapacity:
-      return "no-capacity";
-    case WaitReason::kWaitsForStop:
-      return "waits-for-stop";
-    case WaitReason::kUnfundedWaits:
-      return "unfunded-waits";
-    case WaitReason::kReserved:
-      return "reserved";
-    case WaitReason::kSessionCap:
-      return "session-cap";
-    case WaitReason::kSuspended:
-      return "suspended";
-  }
-  return "unknown";
-}
-
-const char* ToText(LossOutcome outcome) {
-  switch (outcome) {
-    case LossOutcome::kRequeued:
-      return "requeued";
-    case LossOutcome::kFailedByPreemption:
-      return "failed-by-preemption";
-    case LossOutcome::kSuspended:
-      return "suspended";
-    case LossOutcome::kCancelled:
-      return "cancelled";
-  }
-  return "unknown";
-}
-
 // Tuples in the order of the fields of the Python classes.
+py::list ToTuples(const std::vector<Stop>& stops) {
+  py::list out;
+  for (const Stop& s : stops) {
+    const std::optional<std::uint64_t> beneficiary =
+        IsPreemption(s.reason) ? std::optional(s.beneficiary.value()) : std::nullopt;
+    out.append(py::make_tuple(s.workload.value(), s.run.value(), ToString(s.reason), beneficiary,
+                              s.grace.count(), s.lost_work.value()));
+  }
+  return out;
+}
+
 py::tuple ToTuple(const Decisions& d) {
   py::list starts;
   for (const Start& s : d.starts) {
     starts.append(py::make_tuple(s.workload.value(), s.run.value(), NodeValues(d.Nodes(s)),
                                  s.gpus_per_node.value()));
-  }
-  py::list stops;
-  for (const Stop& s : d.stops) {
-    const bool for_another = s.reason == StopReason::kPreempted || s.reason == StopReason::kPromise;
-    const std::optional<std::uint64_t> beneficiary =
-        for_another ? std::optional(s.beneficiary.value()) : std::nullopt;
-    stops.append(py::make_tuple(s.workload.value(), s.run.value(), ToText(s.reason), beneficiary,
-                                s.grace.count(), s.lost_work.value()));
   }
   py::list holds;
   for (const Hold& h : d.holds) {
@@ -129,14 +78,14 @@ py::tuple ToTuple(const Decisions& d) {
   for (const Promise& p : d.promises) {
     promises.append(py::make_tuple(p.workload.value(), NodeValues(d.Nodes(p)), Us(p.start_by)));
   }
-  return py::make_tuple(starts, stops, holds, promises, UsOrNever(d.next_wakeup));
+  return py::make_tuple(starts, ToTuples(d.stops), holds, promises, UsOrNever(d.next_wakeup));
 }
 
 py::dict ToDict(const Explanation& e) {
   py::dict out;
   out["workload"] = e.workload.value();
   out["state"] = ToString(e.state);
-  out["reason"] = ToText(e.reason);
+  out["reason"] = ToString(e.reason);
   out["allocation"] = e.allocation.value();
   out["entitlement_mgpu"] = e.entitlement.value();
   out["fluid_mgpu"] = e.fluid.value();
@@ -185,151 +134,36 @@ NodeHealth HealthOf(const std::string& name) {
   Throw(absl::InvalidArgumentError(absl::StrCat("unknown node health '", name, "'")));
 }
 
-class Face {
- public:
-  virtual ~Face() = default;
-  virtual std::unique_ptr<Face> Clone() const = 0;
-  virtual const BudgetTree& tree() const = 0;
-  virtual const Cluster& cluster() const = 0;
-  virtual std::size_t workloads() const = 0;
-  virtual bool dirty() const = 0;
-  virtual absl::StatusOr<AllocationId> AddAllocation(std::string name, AllocationId parent,
-                                                     Weight weight, TimePoint now) = 0;
-  virtual absl::Status SetWeight(AllocationId id, Weight weight, TimePoint effective,
-                                 std::string author, std::string reason, TimePoint now) = 0;
-  virtual absl::Status CloseAllocation(AllocationId id, TimePoint now) = 0;
-  virtual GpuTypeId InternGpuType(const std::string& name) = 0;
-  virtual absl::StatusOr<DomainId> AddDomain(std::string name, DomainId parent) = 0;
-  virtual absl::StatusOr<NodeId> AddNode(std::string name, GpuCount gpus, GpuTypeId type,
-                                         DomainId domain, TimePoint now) = 0;
-  virtual absl::Status SetNode(NodeId id, NodeHealth health, TimePoint since, TimePoint now) = 0;
-  virtual bool Drained(NodeId id) const = 0;
-  virtual absl::Status Submit(const WorkloadSpec& spec, TimePoint now) = 0;
-  virtual absl::Status Cancel(WorkloadId id, TimePoint now) = 0;
-  virtual absl::Status ReportStarted(WorkloadId id, RunNumber run, TimePoint at, TimePoint now) = 0;
-  virtual absl::Status ReportStartFailed(WorkloadId id, RunNumber run, TimePoint now) = 0;
-  virtual absl::Status ReportEnded(WorkloadId id, RunNumber run, TimePoint at, TimePoint now) = 0;
-  virtual absl::StatusOr<LossOutcome> ReportStopped(WorkloadId id, RunNumber run, TimePoint at,
-                                                    TimePoint now) = 0;
-  virtual absl::Status ReportStopFailed(WorkloadId id, RunNumber run, TimePoint now) = 0;
-  virtual absl::Status ReportCheckpoint(WorkloadId id, RunNumber run, TimePoint at,
-                                        TimePoint now) = 0;
-  virtual absl::Status ReportIdle(WorkloadId id, bool idle, TimePoint now) = 0;
-  virtual absl::StatusOr<ReconcileReport> Reconcile(std::span<const RunRef> running,
-                                                    TimePoint now) = 0;
-  virtual absl::StatusOr<const Decisions*> Decide(TimePoint now) = 0;
-  virtual absl::StatusOr<Explanation> Explain(WorkloadId id) const = 0;
-  virtual absl::StatusOr<AllocationStanding> Standing(AllocationId id, TimePoint now) const = 0;
-  virtual std::string Snapshot() const = 0;
-  virtual absl::Status Restore(const std::string& snapshot) = 0;
-  virtual std::uint64_t Digest() const = 0;
-};
-
-template <class Policy>
-class FaceOf final : public Face {
- public:
-  explicit FaceOf(Scheduler<Policy> scheduler) : s_(std::move(scheduler)) {}
-  std::unique_ptr<Face> Clone() const override { return std::make_unique<FaceOf>(s_.Clone()); }
-  const BudgetTree& tree() const override { return s_.tree(); }
-  const Cluster& cluster() const override { return s_.cluster(); }
-  std::size_t workloads() const override { return s_.workloads(); }
-  bool dirty() const override { return s_.dirty(); }
-  absl::StatusOr<AllocationId> AddAllocation(std::string name, AllocationId parent, Weight weight,
-                                             TimePoint now) override {
-    return s_.AddAllocation(std::move(name), parent, weight, now);
-  }
-  absl::Status SetWeight(AllocationId id, Weight weight, TimePoint effective, std::string author,
-                         std::string reason, TimePoint now) override {
-    return s_.SetWeight(id, weight, effective, std::move(author), std::move(reason), now);
-  }
-  absl::Status CloseAllocation(AllocationId id, TimePoint now) override {
-    return s_.CloseAllocation(id, now);
-  }
-  GpuTypeId InternGpuType(const std::string& name) override { return s_.InternGpuType(name); }
-  absl::StatusOr<DomainId> AddDomain(std::string name, DomainId parent) override {
-    return s_.AddDomain(std::move(name), parent);
-  }
-  absl::StatusOr<NodeId> AddNode(std::string name, GpuCount gpus, GpuTypeId type, DomainId domain,
-                                 TimePoint now) override {
-    return s_.AddNode(std::move(name), gpus, type, domain, now);
-  }
-  absl::Status SetNode(NodeId id, NodeHealth health, TimePoint since, TimePoint now) override {
-    return s_.SetNode(id, health, since, now);
-  }
-  bool Drained(NodeId id) const override { return s_.Drained(id); }
-  absl::Status Submit(const WorkloadSpec& spec, TimePoint now) override {
-    return s_.Submit(spec, now);
-  }
-  absl::Status Cancel(WorkloadId id, TimePoint now) override { return s_.Cancel(id, now); }
-  absl::Status ReportStarted(WorkloadId id, RunNumber run, TimePoint at, TimePoint now) override {
-    return s_.ReportStarted(id, run, at, now);
-  }
-  absl::Status ReportStartFailed(WorkloadId id, RunNumber run, TimePoint now) override {
-    return s_.ReportStartFailed(id, run, now);
-  }
-  absl::Status ReportEnded(WorkloadId id, RunNumber run, TimePoint at, TimePoint now) override {
-    return s_.ReportEnded(id, run, at, now);
-  }
-  absl::StatusOr<LossOutcome> ReportStopped(WorkloadId id, RunNumber run, TimePoint at,
-                                            TimePoint now) override {
-    return s_.ReportStopped(id, run, at, now);
-  }
-  absl::Status ReportStopFailed(WorkloadId id, RunNumber run, TimePoint now) override {
-    return s_.ReportStopFailed(id, run, now);
-  }
-  absl::Status ReportCheckpoint(WorkloadId id, RunNumber run, TimePoint at,
-                                TimePoint now) override {
-    return s_.ReportCheckpoint(id, run, at, now);
-  }
-  absl::Status ReportIdle(WorkloadId id, bool idle, TimePoint now) override {
-    return s_.ReportIdle(id, idle, now);
-  }
-  absl::StatusOr<ReconcileReport> Reconcile(std::span<const RunRef> running,
-                                            TimePoint now) override {
-    return s_.Reconcile(running, now);
-  }
-  absl::StatusOr<const Decisions*> Decide(TimePoint now) override { return s_.Decide(now); }
-  absl::StatusOr<Explanation> Explain(WorkloadId id) const override { return s_.Explain(id); }
-  absl::StatusOr<AllocationStanding> Standing(AllocationId id, TimePoint now) const override {
-    return s_.Standing(id, now);
-  }
-  std::string Snapshot() const override { return s_.Snapshot(); }
-  absl::Status Restore(const std::string& snapshot) override { return s_.Restore(snapshot); }
-  std::uint64_t Digest() const override { return s_.Digest(); }
-
- private:
-  Scheduler<Policy> s_;
-};
-
-template <class Policy>
-std::unique_ptr<Face> Make(const SchedulerOptions& options, Policy policy) {
-  ThrowIfError(Scheduler<Policy>::CheckOptions(options));
-  return std::make_unique<FaceOf<Policy>>(Scheduler<Policy>(options, std::move(policy)));
-}
-
-std::unique_ptr<Face> MakeFace(const std::string& policy, const Parameters& parameters,
-                               std::int64_t grace_us) {
-  if (!IsPreset(policy)) {
-    Throw(absl::InvalidArgumentError(
-        absl::StrCat("no scheduler policy '", policy, "'; there are ai2, budget, hier")));
-  }
-  Preset preset = MakePreset(policy);
-  preset.scheduler.grace = Duration(grace_us);  // a parameter of that name wins
-  ThrowIfError(preset.Set(policy, parameters));
-  if (preset.ai2) return Make(preset.scheduler, Ai2Policy());
-  return Make(preset.scheduler, BudgetPolicy(preset.budget));
+std::unique_ptr<AnyScheduler> Make(const std::string& policy, const Parameters& parameters) {
+  return ValueOrThrow(MakeScheduler(policy, parameters));
 }
 
 WorkloadId Workload(std::int64_t id) { return ToId<WorkloadId>("workload", id); }
 AllocationId Allocation(std::int64_t id) { return ToId<AllocationId>("allocation", id); }
 RunNumber RunOf(std::int64_t run) { return ToId<RunNumber>("run", run); }
 
-void Submit(Face& s, std::int64_t id, std::int64_t allocation, std::int64_t nodes,
-            std::int64_t gpus_per_node, std::int64_t minimum_us, const std::string& kind,
-            std::int64_t user, std::string name, std::int32_t priority, bool resumable,
-            std::int64_t checkpoint_us, std::int64_t restart_us,
-            const std::optional<std::string>& gpu_type, bool topology_required,
-            std::optional<int> topology_level, std::int64_t now_us) {
+// A type that the scheduler knows. NotFound.
+GpuTypeId GpuType(const AnyScheduler& s, const std::string& name) {
+  const std::vector<std::string>& types = s.cluster().gpu_types();
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i] == name) return GpuTypeId(static_cast<std::uint16_t>(i));
+  }
+  Throw(absl::NotFoundError(absl::StrCat("GPU type '", name, "' is unknown")));
+}
+
+// What is submitted, but for its GPU type, which only a scheduler can turn into an id.
+struct Request {
+  WorkloadSpec spec;
+  std::optional<std::string> gpu_type;
+  TimePoint now{};
+};
+
+Request MakeRequest(std::int64_t id, std::int64_t allocation, std::int64_t nodes,
+                    std::int64_t gpus_per_node, std::int64_t minimum_us, const std::string& kind,
+                    std::int64_t user, std::string name, std::int32_t priority, bool resumable,
+                    std::int64_t checkpoint_us, std::int64_t restart_us,
+                    std::optional<std::string> gpu_type, bool topology_required,
+                    std::optional<int> topology_level, std::int64_t now_us) {
   const auto bad = [&](const char* field, std::int64_t value) {
     Throw(absl::InvalidArgumentError(absl::StrCat("workload ", id, ": ", field, " is ", value)));
   };
@@ -339,7 +173,8 @@ void Submit(Face& s, std::int64_t id, std::int64_t allocation, std::int64_t node
   if (topology_level.has_value() && (*topology_level < 0 || *topology_level >= kDeepestLevel)) {
     bad("topology_level", *topology_level);
   }
-  WorkloadSpec spec;
+  Request request;
+  WorkloadSpec& spec = request.spec;
   spec.id = WorkloadId(static_cast<std::uint64_t>(id));
   spec.allocation = Allocation(allocation);
   spec.user = UserId(static_cast<std::uint32_t>(user));
@@ -348,7 +183,6 @@ void Submit(Face& s, std::int64_t id, std::int64_t allocation, std::int64_t node
   spec.priority = priority;
   spec.nodes = static_cast<std::uint32_t>(nodes);
   spec.gpus_per_node = GpuCount(gpus_per_node);
-  if (gpu_type.has_value()) spec.gpu_type = s.InternGpuType(*gpu_type);
   spec.topology_rule = topology_required ? TopologyRule::kRequired : TopologyRule::kPreferred;
   if (topology_level.has_value()) {
     spec.topology_level = static_cast<std::uint8_t>(*topology_level);
@@ -357,10 +191,127 @@ void Submit(Face& s, std::int64_t id, std::int64_t allocation, std::int64_t node
   spec.resumable = resumable;
   spec.checkpoint_interval = Duration(checkpoint_us);
   spec.restart_overhead = Duration(restart_us);
-  ThrowIfError(s.Submit(spec, At(now_us)));
+  request.gpu_type = std::move(gpu_type);
+  request.now = At(now_us);
+  return request;
 }
 
-py::tuple Decide(Face& s, std::int64_t now_us) {
+// Binds `f(scheduler, request)` with the fields of a request as keyword arguments.
+template <class Scheduler, class F>
+auto WithRequest(F f) {
+  return
+      [f](Scheduler& s, std::int64_t id, std::int64_t allocation, std::int64_t nodes,
+          std::int64_t gpus_per_node, std::int64_t minimum_us, const std::string& kind,
+          std::int64_t user, std::string name, std::int32_t priority, bool resumable,
+          std::int64_t checkpoint_us, std::int64_t restart_us, std::optional<std::string> gpu_type,
+          bool topology_required, std::optional<int> topology_level, std::int64_t now_us) {
+        return f(s, MakeRequest(id, allocation, nodes, gpus_per_node, minimum_us, kind, user,
+                                std::move(name), priority, resumable, checkpoint_us, restart_us,
+                                std::move(gpu_type), topology_required, topology_level, now_us));
+      };
+}
+
+bool Knows(const AnyScheduler& s, const std::string& gpu_type) {
+  const std::vector<std::string>& types = s.cluster().gpu_types();
+  return std::find(types.begin(), types.end(), gpu_type) != types.end();
+}
+
+// The result of `call(scheduler, type)`. A refused call changes nothing, so a new type name is
+// taken over only after a copy has accepted the call.
+template <class Call>
+auto WithType(AnyScheduler& s, const std::string& gpu_type, const Call& call) {
+  if (!Knows(s, gpu_type)) {
+    const std::unique_ptr<AnyScheduler> copy = s.Clone();
+    if (auto tried = call(*copy, copy->InternGpuType(gpu_type)); !tried.ok()) return tried;
+  }
+  return call(s, s.InternGpuType(gpu_type));
+}
+
+void Submit(AnyScheduler& s, Request request) {
+  if (!request.gpu_type.has_value()) {
+    ThrowIfError(s.Submit(request.spec, request.now));
+    return;
+  }
+  ThrowIfError(WithType(s, *request.gpu_type, [&](AnyScheduler& on, GpuTypeId type) {
+    request.spec.gpu_type = type;
+    return on.Submit(request.spec, request.now);
+  }));
+}
+
+std::uint32_t AddNode(AnyScheduler& s, const std::string& name, std::int64_t gpus,
+                      const std::string& gpu_type, std::int64_t domain, std::int64_t now_us) {
+  const auto in = ToId<DomainId>("topology domain", domain);
+  return ValueOrThrow(WithType(s, gpu_type,
+                               [&](AnyScheduler& on, GpuTypeId type) {
+                                 return on.AddNode(name, GpuCount(gpus), type, in, At(now_us));
+                               }))
+      .value();
+}
+
+py::dict WhatIf(const AnyScheduler& s, Request request) {
+  std::unique_ptr<AnyScheduler> copy;
+  if (request.gpu_type.has_value()) {
+    if (!Knows(s, *request.gpu_type)) copy = s.Clone();
+    request.spec.gpu_type =
+        copy != nullptr ? copy->InternGpuType(*request.gpu_type) : GpuType(s, *request.gpu_type);
+  }
+  absl::StatusOr<WhatIfResult> result;
+  {
+    const py::gil_scoped_release release;
+    result = (copy != nullptr ? *copy : s).WhatIf(request.spec, request.now);
+  }
+  const WhatIfResult r = ValueOrThrow(std::move(result));
+  py::list losses;
+  for (const AllocationLoss& l : r.losses) {
+    losses.append(py::make_tuple(l.allocation.value(), l.lost_work.value()));
+  }
+  py::dict out;
+  out["starts_now"] = r.starts_now;
+  out["held"] = r.held;
+  out["reserved"] = r.reserved;
+  out["promised_us"] = UsOrNever(r.promised);
+  out["nodes"] = NodeValues(r.nodes);
+  out["victims"] = ToTuples(r.victims);
+  out["losses"] = losses;
+  out["reason"] = ToString(r.reason);
+  return out;
+}
+
+py::dict ForecastOf(const AnyScheduler& s, std::int64_t id, std::int64_t horizon_us,
+                    std::int64_t unfunded_us, std::int64_t step_us, std::int64_t max_passes,
+                    const std::map<std::int64_t, std::int64_t>& limits_us) {
+  ForecastOptions options;
+  options.horizon = Duration(horizon_us);
+  options.unfunded = Duration(unfunded_us);
+  options.step = Duration(step_us);
+  if (max_passes < 0) {
+    Throw(absl::InvalidArgumentError(absl::StrCat("max_passes is ", max_passes)));
+  }
+  options.max_passes = static_cast<std::size_t>(max_passes);
+  std::map<WorkloadId, Duration> limits;
+  for (const auto& [workload, limit] : limits_us) limits[Workload(workload)] = Duration(limit);
+  options.limit = [&](const WorkloadSpec& spec) {
+    const auto it = limits.find(spec.id);
+    return it == limits.end() ? Duration(0) : it->second;
+  };
+  const WorkloadId workload = Workload(id);
+  absl::StatusOr<ForecastResult> result;
+  {
+    const py::gil_scoped_release release;
+    result = s.Forecast(workload, options);
+  }
+  const ForecastResult r = ValueOrThrow(std::move(result));
+  py::dict out;
+  out["start_us"] = UsOrNever(r.start);
+  out["promised"] = r.promised;
+  out["started"] = r.started;
+  out["reason"] = ToString(r.reason);
+  out["searched_until_us"] = Us(r.searched_until);
+  out["passes"] = r.passes;
+  return out;
+}
+
+py::tuple Decide(AnyScheduler& s, std::int64_t now_us) {
   absl::StatusOr<const Decisions*> decisions;
   {
     const py::gil_scoped_release release;
@@ -369,7 +320,8 @@ py::tuple Decide(Face& s, std::int64_t now_us) {
   return ToTuple(*ValueOrThrow(std::move(decisions)));
 }
 
-py::tuple Reconcile(Face& s, const std::vector<std::pair<std::int64_t, std::int64_t>>& running,
+py::tuple Reconcile(AnyScheduler& s,
+                    const std::vector<std::pair<std::int64_t, std::int64_t>>& running,
                     std::int64_t now_us) {
   std::vector<RunRef> refs;
   refs.reserve(running.size());
@@ -387,106 +339,130 @@ py::tuple Reconcile(Face& s, const std::vector<std::pair<std::int64_t, std::int6
 
 void BindScheduler(py::module_& m) {
   using I = std::int64_t;
-  py::class_<Face>(m, "Scheduler")
-      .def(py::init(&MakeFace), py::kw_only(), py::arg("policy"), py::arg("parameters"),
-           py::arg("grace_us"))
-      .def("tree", [](const Face& s) { return BudgetTree(s.tree()); })
-      .def_property_readonly("workloads", &Face::workloads)
-      .def_property_readonly("dirty", &Face::dirty)
+  py::class_<AnyScheduler> scheduler(m, "Scheduler");
+  scheduler.def(py::init(&Make), py::kw_only(), py::arg("policy"), py::arg("parameters"))
+      .def("tree", [](const AnyScheduler& s) { return BudgetTree(s.tree()); })
+      .def_property_readonly("workloads", &AnyScheduler::workloads)
+      .def_property_readonly("dirty", &AnyScheduler::dirty)
+      .def_property_readonly("capacity_mgpu",
+                             [](const AnyScheduler& s) { return s.Capacity().value(); })
       .def("add_allocation",
-           [](Face& s, std::string name, I parent, double weight, I now_us) {
+           [](AnyScheduler& s, std::string name, I parent, double weight, I now_us) {
              return ValueOrThrow(s.AddAllocation(std::move(name), Allocation(parent),
                                                  Weight{weight}, At(now_us)))
                  .value();
            })
       .def("set_weight",
-           [](Face& s, I id, double weight, I effective_us, std::string author, std::string reason,
-              I now_us) {
+           [](AnyScheduler& s, I id, double weight, I effective_us, std::string author,
+              std::string reason, I now_us) {
              ThrowIfError(s.SetWeight(Allocation(id), Weight{weight}, At(effective_us),
                                       std::move(author), std::move(reason), At(now_us)));
            })
+      .def("boost",
+           [](AnyScheduler& s, I id, double weight, I from_us, I until_us, std::string author,
+              std::string reason, I now_us) {
+             ThrowIfError(s.Boost(Allocation(id), Weight{weight}, At(from_us), At(until_us),
+                                  std::move(author), std::move(reason), At(now_us)));
+           })
+      .def("move_allocation",
+           [](AnyScheduler& s, I id, I new_parent, std::string author, std::string reason,
+              I now_us) {
+             ThrowIfError(s.MoveAllocation(Allocation(id), Allocation(new_parent), At(now_us),
+                                           std::move(author), std::move(reason)));
+           })
       .def("close_allocation",
-           [](Face& s, I id, I now_us) {
+           [](AnyScheduler& s, I id, I now_us) {
              ThrowIfError(s.CloseAllocation(Allocation(id), At(now_us)));
            })
       .def("add_domain",
-           [](Face& s, std::string name, I parent) {
+           [](AnyScheduler& s, std::string name, I parent) {
              return ValueOrThrow(
                         s.AddDomain(std::move(name), ToId<DomainId>("topology domain", parent)))
                  .value();
            })
-      .def("add_node",
-           [](Face& s, std::string name, I gpus, const std::string& gpu_type, I domain, I now_us) {
-             return ValueOrThrow(s.AddNode(std::move(name), GpuCount(gpus),
-                                           s.InternGpuType(gpu_type),
-                                           ToId<DomainId>("topology domain", domain), At(now_us)))
-                 .value();
-           })
+      .def("add_node", &AddNode)
       .def("set_node",
-           [](Face& s, I id, const std::string& health, I since_us, I now_us) {
+           [](AnyScheduler& s, I id, const std::string& health, I since_us, I now_us) {
              ThrowIfError(
                  s.SetNode(ToId<NodeId>("node", id), HealthOf(health), At(since_us), At(now_us)));
            })
-      .def("drained", [](const Face& s, I id) { return s.Drained(ToId<NodeId>("node", id)); })
+      .def("drained",
+           [](const AnyScheduler& s, I id) { return s.Drained(ToId<NodeId>("node", id)); })
+      .def("set_charge_rate",
+           [](AnyScheduler& s, const std::string& gpu_type, I permille, I now_us) {
+             const auto rate = static_cast<std::int32_t>(
+                 std::clamp<I>(permille, 0, std::numeric_limits<std::int32_t>::max()));
+             ThrowIfError(s.SetChargeRate(GpuType(s, gpu_type), rate, At(now_us)));
+           })
+      .def("charge_rate",
+           [](const AnyScheduler& s, const std::string& gpu_type) {
+             return s.charge_rate(GpuType(s, gpu_type));
+           })
       .def("node_name",
-           [](const Face& s, I id) {
+           [](const AnyScheduler& s, I id) {
              const auto node = ToId<NodeId>("node", id);
              if (!s.cluster().contains(node)) {
                Throw(absl::NotFoundError(absl::StrCat("node ", id, " is unknown")));
              }
              return s.cluster().node(node).name;
            })
-      .def("submit", &Submit, py::kw_only(), py::arg("id"), py::arg("allocation"), py::arg("nodes"),
-           py::arg("gpus_per_node"), py::arg("minimum_us"), py::arg("kind"), py::arg("user"),
-           py::arg("name"), py::arg("priority"), py::arg("resumable"), py::arg("checkpoint_us"),
-           py::arg("restart_us"), py::arg("gpu_type"), py::arg("topology_required"),
-           py::arg("topology_level"), py::arg("now_us"))
-      .def("cancel",
-           [](Face& s, I id, I now_us) { ThrowIfError(s.Cancel(Workload(id), At(now_us))); })
+      .def("cancel", [](AnyScheduler& s, I id,
+                        I now_us) { ThrowIfError(s.Cancel(Workload(id), At(now_us))); })
       .def("report_started",
-           [](Face& s, I id, I run, I at_us, I now_us) {
+           [](AnyScheduler& s, I id, I run, I at_us, I now_us) {
              ThrowIfError(s.ReportStarted(Workload(id), RunOf(run), At(at_us), At(now_us)));
            })
       .def("report_start_failed",
-           [](Face& s, I id, I run, I now_us) {
+           [](AnyScheduler& s, I id, I run, I now_us) {
              ThrowIfError(s.ReportStartFailed(Workload(id), RunOf(run), At(now_us)));
            })
       .def("report_ended",
-           [](Face& s, I id, I run, I at_us, I now_us) {
+           [](AnyScheduler& s, I id, I run, I at_us, I now_us) {
              ThrowIfError(s.ReportEnded(Workload(id), RunOf(run), At(at_us), At(now_us)));
            })
       .def("report_stopped",
-           [](Face& s, I id, I run, I at_us, I now_us) {
-             return ToText(
+           [](AnyScheduler& s, I id, I run, I at_us, I now_us) {
+             return ToString(
                  ValueOrThrow(s.ReportStopped(Workload(id), RunOf(run), At(at_us), At(now_us))));
            })
       .def("report_stop_failed",
-           [](Face& s, I id, I run, I now_us) {
+           [](AnyScheduler& s, I id, I run, I now_us) {
              ThrowIfError(s.ReportStopFailed(Workload(id), RunOf(run), At(now_us)));
            })
       .def("report_checkpoint",
-           [](Face& s, I id, I run, I at_us, I now_us) {
+           [](AnyScheduler& s, I id, I run, I at_us, I now_us) {
              ThrowIfError(s.ReportCheckpoint(Workload(id), RunOf(run), At(at_us), At(now_us)));
            })
       .def("report_idle",
-           [](Face& s, I id, bool idle, I now_us) {
+           [](AnyScheduler& s, I id, bool idle, I now_us) {
              ThrowIfError(s.ReportIdle(Workload(id), idle, At(now_us)));
            })
       .def("reconcile", &Reconcile)
       .def("decide", &Decide)
-      .def("explain",
-           [](const Face& s, I id) { return ToDict(ValueOrThrow(s.Explain(Workload(id)))); })
+      .def("explain", [](const AnyScheduler& s,
+                         I id) { return ToDict(ValueOrThrow(s.Explain(Workload(id)))); })
       .def("standing",
-           [](const Face& s, I id, I now_us) {
+           [](const AnyScheduler& s, I id, I now_us) {
              return ToDict(ValueOrThrow(s.Standing(Allocation(id), At(now_us))));
            })
-      .def("clone", &Face::Clone)
-      .def("snapshot", [](const Face& s) { return py::bytes(s.Snapshot()); })
+      .def("forecast", &ForecastOf, py::arg("id"), py::kw_only(), py::arg("horizon_us"),
+           py::arg("unfunded_us"), py::arg("step_us"), py::arg("max_passes"), py::arg("limits_us"))
+      .def("clone", &AnyScheduler::Clone)
+      .def("snapshot", [](const AnyScheduler& s) { return py::bytes(s.Snapshot()); })
       .def("restore",
-           [](Face& s, const py::bytes& snapshot) {
+           [](AnyScheduler& s, const py::bytes& snapshot) {
              ThrowIfError(s.Restore(static_cast<std::string>(snapshot)));
            })
-      .def("digest", &Face::Digest);
+      .def("digest", &AnyScheduler::Digest);
+  const auto def_request = [&](const char* name, auto f) {
+    scheduler.def(name, f, py::kw_only(), py::arg("id"), py::arg("allocation"), py::arg("nodes"),
+                  py::arg("gpus_per_node"), py::arg("minimum_us"), py::arg("kind"), py::arg("user"),
+                  py::arg("name"), py::arg("priority"), py::arg("resumable"),
+                  py::arg("checkpoint_us"), py::arg("restart_us"), py::arg("gpu_type"),
+                  py::arg("topology_required"), py::arg("topology_level"), py::arg("now_us"));
+  };
+  def_request("submit", WithRequest<AnyScheduler>(&Submit));
+  def_request("what_if", WithRequest<const AnyScheduler>(&WhatIf));
 }
 
 }  // namespace tenure::python

@@ -31,6 +31,7 @@ from tenure.scenario import ScenarioCase, ScenarioReport, replay
 from tenure.scheduler import (
     Decisions,
     Explanation,
+    Forecast,
     Hold,
     Promise,
     ReconcileReport,
@@ -38,6 +39,7 @@ from tenure.scheduler import (
     Standing,
     Start,
     Stop,
+    WhatIf,
 )
 from tenure.simulation import (
     LeafResult,
@@ -72,6 +74,7 @@ __all__ = [
     "Error",
     "Explanation",
     "FailedPrecondition",
+    "Forecast",
     "Hold",
     "Internal",
     "InvalidArgument",
@@ -91,6 +94,7 @@ __all__ = [
     "Standing",
     "Start",
     "Stop",
+    "WhatIf",
     "WorkloadSummary",
     "World",
     "__version__",

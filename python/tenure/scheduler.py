@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from tenure import _core
 from tenure._time import SECOND, Time, to_us
@@ -13,6 +14,7 @@ from tenure.budget import ROOT, BudgetTree
 __all__ = [
     "Decisions",
     "Explanation",
+    "Forecast",
     "Hold",
     "Promise",
     "ReconcileReport",
@@ -20,6 +22,7 @@ __all__ = [
     "Standing",
     "Start",
     "Stop",
+    "WhatIf",
 ]
 
 
@@ -139,6 +142,42 @@ class ReconcileReport:
     unknown: tuple[tuple[int, int], ...]
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """When a workload starts, seen from the last call.
+
+    `start_us` is the start of its run if it `started`; the latest start if it is `promised`; else
+    an estimate, None if it lies beyond the horizon or the passes allowed. `searched_until_us` says
+    how far the future was played, in `passes` passes; `reason` why it waits now.
+    """
+
+    start_us: int | None
+    promised: bool
+    started: bool
+    reason: str
+    searched_until_us: int
+    passes: int
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What one pass right after a submission would do for it.
+
+    It starts now, or GPUs are `held` for it while the `victims` are stopped, or a start by
+    `promised_us` is `reserved` for it, on `nodes`; else it would wait, because of `reason`.
+    `losses` sums the work that victims lose by allocation: (allocation, GPU-microseconds).
+    """
+
+    starts_now: bool
+    held: bool
+    reserved: bool
+    promised_us: int | None
+    nodes: tuple[int, ...]
+    victims: tuple[Stop, ...]
+    losses: tuple[tuple[int, int], ...]
+    reason: str
+
+
 class Scheduler:
     """The state machine. No clock: every call says what time it is.
 
@@ -149,7 +188,7 @@ class Scheduler:
     parameters
         As in `tenure.policies()`, values are converted to text.
     grace
-        Time a stopped run may use to save its work.
+        Time a stopped run may use to save its work; a parameter of that name wins.
 
     The caller reports what happens and carries out what `decide` answers: launch the starts and
     report them started, signal the stops and report them stopped. `now` is a timedelta or integer
@@ -179,8 +218,10 @@ class Scheduler:
     ) -> None:
         self._core = _core.Scheduler(
             policy=policy,
-            parameters={key: str(value) for key, value in (parameters or {}).items()},
-            grace_us=to_us(grace, "grace"),
+            parameters={
+                "grace": f"{to_us(grace, 'grace')}us",
+                **{key: str(value) for key, value in (parameters or {}).items()},
+            },
         )
 
     def __repr__(self) -> str:
@@ -208,6 +249,36 @@ class Scheduler:
         now_us = to_us(now, "now")
         at = now_us if effective is None else to_us(effective, "effective")
         self._core.set_weight(id, weight, at, author, reason, now_us)
+
+    def boost(
+        self,
+        id: int,
+        weight: float,
+        *,
+        until: Time,
+        now: Time,
+        start: Time | None = None,
+        author: str = "",
+        reason: str = "",
+    ) -> None:
+        """Give an allocation another weight from `start` (by default now) to `until`.
+
+        Then it weighs again what it did before. NotFound; InvalidArgument if no time is left
+        between the two or the weight is negative, not finite or too large beside its siblings'.
+        """
+        now_us = to_us(now, "now")
+        from_us = now_us if start is None else to_us(start, "start")
+        self._core.boost(id, weight, from_us, to_us(until, "until"), author, reason, now_us)
+
+    def move_allocation(
+        self, id: int, new_parent: int, *, now: Time, author: str = "", reason: str = ""
+    ) -> None:
+        """Put an allocation and all below it under another parent, with its history.
+
+        NotFound; InvalidArgument (the root, below itself, already there); FailedPrecondition
+        (either is closed, the new parent was charged as a leaf); AlreadyExists (its name is taken).
+        """
+        self._core.move_allocation(id, new_parent, author, reason, to_us(now, "now"))
 
     def close_allocation(self, id: int, *, now: Time) -> None:
         """No new starts below it; running work goes on and stays charged."""
@@ -243,6 +314,24 @@ class Scheduler:
     def drained(self, id: int) -> bool:
         """True once a draining node is empty."""
         return self._core.drained(id)
+
+    def set_charge_rate(self, gpu_type: str, permille: int, *, now: Time) -> None:
+        """From now on a GPU of `gpu_type` is charged as `permille` / 1000 GPUs (1000 unless set).
+
+        Running work too; what was charged stays. Entitlements divide the capacity weighted alike.
+        NotFound; InvalidArgument (below 1 or too large); ResourceExhausted (could not be counted
+        exactly: take rates with a large common divisor).
+        """
+        self._core.set_charge_rate(gpu_type, permille, to_us(now, "now"))
+
+    def charge_rate(self, gpu_type: str) -> int:
+        """Charge rate of a GPU type, thousandths. NotFound."""
+        return self._core.charge_rate(gpu_type)
+
+    @property
+    def capacity_mgpu(self) -> int:
+        """Healthy GPUs weighted by their charge rates, thousandths of a GPU."""
+        return self._core.capacity_mgpu
 
     def node_name(self, id: int) -> str:
         """Name of a node. NotFound."""
@@ -386,6 +475,94 @@ class Scheduler:
     def standing(self, allocation: int, *, now: Time) -> Standing:
         """Where an allocation stands. NotFound."""
         return Standing(**self._core.standing(allocation, to_us(now, "now")))
+
+    def forecast(
+        self,
+        id: int,
+        *,
+        horizon: Time = timedelta(days=14),
+        unfunded: Time = timedelta(hours=1),
+        step: Time = timedelta(minutes=5),
+        max_passes: int = 10_000,
+        limits: Mapping[int, Time] | None = None,
+    ) -> Forecast:
+        """When a workload starts. Changes nothing; releases the GIL.
+
+        The estimate plays the future on a copy: nobody submits anything, nothing fails, a run ends
+        at the limit that `limits` has for its workload (longest time of one run), else with its
+        minimum; unfunded runs without a limit last `unfunded`.
+
+        Parameters
+        ----------
+        horizon
+            Look no further than this.
+        step
+            The answer is accurate to this.
+
+        Raises
+        ------
+        NotFound
+            No such workload.
+        InvalidArgument
+            A duration is negative or beyond a year, or `step` is 0.
+        """
+        return Forecast(
+            **self._core.forecast(
+                id,
+                horizon_us=to_us(horizon, "horizon"),
+                unfunded_us=to_us(unfunded, "unfunded"),
+                step_us=to_us(step, "step"),
+                max_passes=max_passes,
+                limits_us={key: to_us(limit, "limit") for key, limit in (limits or {}).items()},
+            )
+        )
+
+    def what_if(
+        self,
+        id: int,
+        allocation: int,
+        *,
+        now: Time,
+        nodes: int = 1,
+        gpus_per_node: int = 1,
+        minimum: Time = 0,
+        kind: str = "training",
+        user: int = 0,
+        name: str = "",
+        priority: int = 0,
+        resumable: bool = True,
+        checkpoint_interval: Time = 0,
+        restart_overhead: Time = 0,
+        gpu_type: str | None = None,
+        topology_required: bool = False,
+        topology_level: int | None = None,
+    ) -> WhatIf:
+        """What submitting a workload would lead to: arguments and errors as for `submit`.
+
+        Changes nothing; releases the GIL.
+        """
+        answer = self._core.what_if(
+            id=id,
+            allocation=allocation,
+            nodes=nodes,
+            gpus_per_node=gpus_per_node,
+            minimum_us=to_us(minimum, "minimum"),
+            kind=kind,
+            user=user,
+            name=name,
+            priority=priority,
+            resumable=resumable,
+            checkpoint_us=to_us(checkpoint_interval, "checkpoint_interval"),
+            restart_us=to_us(restart_overhead, "restart_overhead"),
+            gpu_type=gpu_type,
+            topology_required=topology_required,
+            topology_level=topology_level,
+            now_us=to_us(now, "now"),
+        )
+        answer["nodes"] = tuple(answer["nodes"])
+        answer["victims"] = tuple(Stop(*stop) for stop in answer["victims"])
+        answer["losses"] = tuple(answer["losses"])
+        return WhatIf(**answer)
 
     def clone(self) -> Scheduler:
         """An independent copy, for what-if questions."""

@@ -182,6 +182,96 @@ def test_cancel_reconcile_and_budgets() -> None:
         s.submit(2, b, minimum=HOUR, now=3 * MINUTE)
 
 
+def test_boost_and_move() -> None:
+    s, a, b = make()
+    s.boost(b, 3, start=HOUR, until=2 * HOUR, now=0, author="ann", reason="deadline")
+    for now, weight in ((0, 1), (HOUR, 3), (2 * HOUR, 1)):
+        s.decide(now=now)
+        assert s.tree().weight(b) == weight
+    before = s.digest()
+    with pytest.raises(tenure.InvalidArgument):
+        s.boost(b, 3, until=HOUR, now=2 * HOUR)
+    with pytest.raises(tenure.NotFound):
+        s.boost(77, 3, until=4 * HOUR, now=2 * HOUR)
+    assert s.digest() == before
+    program = s.add_allocation("program", now=2 * HOUR)
+    s.submit(1, a, gpus_per_node=8, minimum=HOUR, now=2 * HOUR)
+    start_all(s, 2 * HOUR)
+    s.move_allocation(a, program, now=3 * HOUR, author="ann", reason="merged")
+    assert s.tree().path(a) == "program/a"
+    assert s.standing(program, now=3 * HOUR).used_gpu_us == 8 * HOUR
+    with pytest.raises(tenure.InvalidArgument):
+        s.move_allocation(program, a, now=3 * HOUR)
+
+
+def test_charge_rates() -> None:
+    s = Scheduler()
+    s.add_node("n1", 8, gpu_type="h100", now=0)
+    s.add_node("n2", 8, gpu_type="l4", now=0)
+    team = s.add_allocation("a", now=0)
+    assert s.charge_rate("l4") == 1000 and s.capacity_mgpu == 16_000
+    s.set_charge_rate("l4", 250, now=0)
+    assert s.charge_rate("l4") == 250 and s.capacity_mgpu == 10_000
+    s.submit(1, team, gpus_per_node=8, minimum=HOUR, gpu_type="l4", now=0)
+    start_all(s, 0)
+    assert s.standing(team, now=HOUR).used_gpu_us == 2 * HOUR
+    for rate in (0, -1, 2**40):
+        with pytest.raises(tenure.InvalidArgument, match="charge rate"):
+            s.set_charge_rate("l4", rate, now=HOUR)
+    with pytest.raises(tenure.NotFound, match="a100"):
+        s.set_charge_rate("a100", 500, now=HOUR)
+    with pytest.raises(tenure.NotFound, match="a100"):
+        s.charge_rate("a100")
+
+
+def test_forecast_and_what_if_change_nothing() -> None:
+    s, a, b = make("ai2")
+    s.submit(1, a, nodes=2, gpus_per_node=8, minimum=HOUR, now=0)
+    start_all(s, 0)
+    s.submit(2, b, nodes=2, gpus_per_node=8, minimum=HOUR, now=MINUTE)
+    s.decide(now=MINUTE)
+    before = s.digest()
+    assert s.forecast(1) == tenure.Forecast(0, False, True, "none", MINUTE, 0)
+    soon = s.forecast(2)
+    assert not soon.promised and not soon.started and soon.reason == "no-capacity"
+    assert soon.start_us is not None and HOUR <= soon.start_us <= HOUR + 5 * MINUTE
+    early = s.forecast(2, limits={1: timedelta(minutes=30)})
+    assert early.start_us is not None and early.start_us < HOUR
+    assert s.forecast(2, horizon=10 * MINUTE).start_us is None
+    with pytest.raises(tenure.NotFound):
+        s.forecast(9)
+    for options in ({"step": 0}, {"horizon": -1}, {"max_passes": -1}):
+        with pytest.raises(tenure.InvalidArgument):
+            s.forecast(2, **options)
+    now = HOUR + MINUTE
+    answer = s.what_if(3, b, nodes=2, gpus_per_node=8, minimum=HOUR, now=now)
+    assert answer.reason in ("no-capacity", "waits-for-stop") and not answer.starts_now
+    s.cancel(2, now=MINUTE)
+    before = s.digest()
+    answer = s.what_if(3, b, gpus_per_node=8, minimum=HOUR, now=now)
+    assert answer.held and answer.reason == "waits-for-stop" and len(answer.nodes) == 1
+    assert [(v.workload, v.reason, v.beneficiary) for v in answer.victims] == [(1, "preempted", 3)]
+    assert answer.losses == ((a, 16 * now),)
+    with pytest.raises(tenure.AlreadyExists):
+        s.what_if(1, b, minimum=HOUR, now=now)
+    assert s.what_if(3, b, minimum=HOUR, gpu_type="tpu", now=now).reason == "never-fits"
+    assert s.digest() == before
+
+
+def test_a_refused_call_takes_over_no_gpu_type() -> None:
+    s, a, _ = make()
+    before = s.digest()
+    with pytest.raises(tenure.InvalidArgument):
+        s.submit(1, a, nodes=0, minimum=HOUR, gpu_type="tpu", now=0)
+    with pytest.raises(tenure.AlreadyExists):
+        s.add_node("n1", 8, gpu_type="tpu", now=0)
+    assert s.digest() == before
+    s.submit(1, a, minimum=HOUR, gpu_type="tpu", now=0)
+    assert s.explain(1).reason == "never-fits"
+    s.add_node("n3", 8, gpu_type="tpu", now=0)
+    assert len(start_all(s, 0)) == 1
+
+
 def test_policies_and_parameters() -> None:
     for policy in ("ai2", "budget", "hier"):
         assert Scheduler(policy, {"lookback": "24h"}).digest() != Scheduler(policy).digest()

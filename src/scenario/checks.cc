@@ -14,32 +14,6 @@ namespace {
 
 constexpr std::size_t kCheckAllTeams = 64;
 
-const char* ReasonText(WaitReason reason) {
-  switch (reason) {
-    case WaitReason::kNone:
-      return "none";
-    case WaitReason::kNotConsidered:
-      return "not-considered";
-    case WaitReason::kNeverFits:
-      return "never-fits";
-    case WaitReason::kClosed:
-      return "closed";
-    case WaitReason::kNoCapacity:
-      return "no-capacity";
-    case WaitReason::kWaitsForStop:
-      return "waits-for-stop";
-    case WaitReason::kUnfundedWaits:
-      return "unfunded-waits";
-    case WaitReason::kReserved:
-      return "reserved";
-    case WaitReason::kSessionCap:
-      return "session-cap";
-    case WaitReason::kSuspended:
-      return "suspended";
-  }
-  return "another reason";
-}
-
 bool MustWait(WaitReason reason) {
   return reason != WaitReason::kNone && reason != WaitReason::kNeverFits &&
          reason != WaitReason::kClosed && reason != WaitReason::kNotConsidered;
@@ -70,7 +44,7 @@ void Runner::CheckStop(const Stop& stop, const std::set<std::uint64_t>& held) {
     Check(now_ >= until, line_,
           absl::StrCat("law: ", name, " is stopped, protected until ", Show(until)));
   }
-  if (stop.reason != StopReason::kPreempted && stop.reason != StopReason::kPromise) return;
+  if (!IsPreemption(stop.reason)) return;
   const Job* winner = FindJob(stop.beneficiary);
   Check(winner != nullptr && winner->entry.spec.funded(), line_,
         absl::StrCat("law: ", name, " is stopped for unfunded work"));
@@ -315,11 +289,11 @@ void Runner::ExpectOne(const std::string& key, const YAML::Node& value) {
     ForEach(value, [&](const std::string& name, const YAML::Node& want) {
       const absl::StatusOr<Explanation> e = s_->Explain(JobOf(value, name).entry.spec.id);
       const std::string text = ToText(want);
-      Check(e.ok() && (text == "must-wait" ? MustWait(e->reason) : text == ReasonText(e->reason)),
-            line_,
-            absl::StrCat(name, " waits because of ",
-                         e.ok() ? ReasonText(e->reason) : e.status().ToString(), ", expected ",
-                         text));
+      Check(
+          e.ok() && (text == "must-wait" ? MustWait(e->reason) : text == ToString(e->reason)),
+          line_,
+          absl::StrCat(name, " waits because of ",
+                       e.ok() ? ToString(e->reason) : e.status().ToString(), ", expected ", text));
     });
   } else if (key == "promised") {
     ForEach(value, [&](const std::string& name, const YAML::Node& want) {

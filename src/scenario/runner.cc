@@ -12,24 +12,6 @@
 namespace tenure::scenario {
 namespace {
 
-const char* StopText(StopReason reason) {
-  switch (reason) {
-    case StopReason::kPreempted:
-      return "preempted";
-    case StopReason::kDrain:
-      return "drain";
-    case StopReason::kCancelled:
-      return "cancelled";
-    case StopReason::kPromise:
-      return "promise";
-  }
-  return "unknown";
-}
-
-bool ForAnother(StopReason reason) {
-  return reason == StopReason::kPreempted || reason == StopReason::kPromise;
-}
-
 // The text of a node of an event: a name, or a map with more to say.
 std::string NameIn(const YAML::Node& value) {
   if (value.IsScalar()) return ToText(value);
@@ -406,12 +388,12 @@ void Runner::Apply(const Decisions& d) {
       Check(false, line_, absl::StrCat("stop of unknown workload ", stop.workload.value()));
       continue;
     }
-    Log(absl::StrCat("stop ", job->entry.name, " (", StopText(stop.reason),
-                     ForAnother(stop.reason) ? absl::StrCat(" for ", NameOf(stop.beneficiary)) : "",
-                     ")"));
+    Log(absl::StrCat(
+        "stop ", job->entry.name, " (", ToString(stop.reason),
+        IsPreemption(stop.reason) ? absl::StrCat(" for ", NameOf(stop.beneficiary)) : "", ")"));
     CheckStop(stop, held);
     job->phase = Phase::kStopping;
-    if (ForAnother(stop.reason)) {
+    if (IsPreemption(stop.reason)) {
       ++stops_;
       ++job->stops;
     }

@@ -45,9 +45,6 @@ class LawChecker {
 
  private:
   using List = std::vector<std::string>;
-  static bool ForOthers(StopReason r) {
-    return r == StopReason::kPreempted || r == StopReason::kPromise;
-  }
   template <class... T>
   void Broken(int law, T... what) {
     if (broken_.empty()) broken_ = absl::StrCat("law ", law, ": ", what...);
@@ -477,7 +474,7 @@ void LawChecker<Policy>::CheckVictims(const Response& r) {
     }
     std::vector<const ShadowWorkload*> victims;
     for (const auto& s : r.stops) {
-      if (s.beneficiary == p.workload && ForOthers(s.reason)) {
+      if (s.beneficiary == p.workload && IsPreemption(s.reason)) {
         victims.push_back(model_.Find(s.workload));
       }
     }

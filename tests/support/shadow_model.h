@@ -65,8 +65,7 @@ struct ShadowWorkload {
   }
   // Whether a stop that is under way suspends it.
   bool Suspends() const {
-    return idle && spec.workload_class == WorkloadClass::kInteractive &&
-           (stop_reason == StopReason::kPreempted || stop_reason == StopReason::kPromise);
+    return idle && spec.workload_class == WorkloadClass::kInteractive && IsPreemption(stop_reason);
   }
 };
 
