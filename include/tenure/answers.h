@@ -26,10 +26,12 @@ enum class LossOutcome : std::uint8_t {
   kFailedByPreemption = 1,  // not resumable: it is over
   kCancelled = 2,           // its owner had cancelled it
   kSuspended = 3,           // an idle session: goes on when ReportIdle says that it is used again
+  kFailedWithNode = 4,      // not resumable, and its node went down: it is over
 };
 
 constexpr const char* ToString(LossOutcome o) {
-  constexpr const char* kNames[] = {"requeued", "failed-by-preemption", "cancelled", "suspended"};
+  constexpr const char* kNames[] = {"requeued", "failed-by-preemption", "cancelled", "suspended",
+                                    "failed-with-node"};
   return kNames[static_cast<std::size_t>(o)];
 }
 
@@ -37,6 +39,19 @@ constexpr const char* ToString(LossOutcome o) {
 struct RunRef {
   WorkloadId workload;
   RunNumber run;
+};
+
+// A run that was lost with its node.
+struct LostRun {
+  WorkloadId workload;
+  RunNumber run;
+  LossOutcome outcome = LossOutcome::kRequeued;
+  friend bool operator==(const LostRun&, const LostRun&) = default;
+};
+
+// What a change of a node's health did at once.
+struct NodeReport {
+  std::vector<LostRun> lost;  // by workload id
 };
 
 struct ReconcileReport {

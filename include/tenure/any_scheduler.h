@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,6 +31,7 @@
 #include "tenure/contract.h"
 #include "tenure/decisions.h"
 #include "tenure/forecast.h"
+#include "tenure/maintenance.h"
 #include "tenure/policy.h"
 #include "tenure/presets.h"
 #include "tenure/scheduler.h"
@@ -67,8 +69,15 @@ class AnyScheduler {
   virtual absl::StatusOr<DomainId> AddDomain(std::string name, DomainId parent) = 0;
   virtual absl::StatusOr<NodeId> AddNode(std::string name, GpuCount gpus, GpuTypeId type,
                                          DomainId domain, TimePoint now) = 0;
-  virtual absl::Status SetNode(NodeId id, NodeHealth health, TimePoint since, TimePoint now) = 0;
+  virtual absl::StatusOr<NodeReport> SetNode(NodeId id, NodeHealth health, TimePoint since,
+                                             TimePoint now) = 0;
   virtual bool Drained(NodeId id) const = 0;
+  virtual absl::StatusOr<MaintenanceId> AnnounceMaintenance(std::vector<NodeId> nodes,
+                                                            TimePoint from, TimePoint until,
+                                                            std::string author, std::string reason,
+                                                            TimePoint now) = 0;
+  virtual absl::Status CancelMaintenance(MaintenanceId id, TimePoint now) = 0;
+  virtual std::span<const MaintenanceWindow> maintenance() const = 0;
   virtual absl::Status SetChargeRate(GpuTypeId type, std::int32_t permille, TimePoint now) = 0;
   virtual std::int32_t charge_rate(GpuTypeId type) const = 0;
   virtual MilliGpu Capacity() const = 0;
@@ -150,10 +159,21 @@ class SchedulerOf final : public AnyScheduler {
                                  TimePoint now) override {
     return s_.AddNode(std::move(name), gpus, type, domain, now);
   }
-  absl::Status SetNode(NodeId id, NodeHealth health, TimePoint since, TimePoint now) override {
+  absl::StatusOr<NodeReport> SetNode(NodeId id, NodeHealth health, TimePoint since,
+                                     TimePoint now) override {
     return s_.SetNode(id, health, since, now);
   }
   bool Drained(NodeId id) const override { return s_.Drained(id); }
+  absl::StatusOr<MaintenanceId> AnnounceMaintenance(std::vector<NodeId> nodes, TimePoint from,
+                                                    TimePoint until, std::string author,
+                                                    std::string reason, TimePoint now) override {
+    return s_.AnnounceMaintenance(std::move(nodes), from, until, std::move(author),
+                                  std::move(reason), now);
+  }
+  absl::Status CancelMaintenance(MaintenanceId id, TimePoint now) override {
+    return s_.CancelMaintenance(id, now);
+  }
+  std::span<const MaintenanceWindow> maintenance() const override { return s_.maintenance(); }
   absl::Status SetChargeRate(GpuTypeId type, std::int32_t permille, TimePoint now) override {
     return s_.SetChargeRate(type, permille, now);
   }

@@ -75,18 +75,29 @@ struct Node {
   std::int32_t sessions = 0;       // interactive runs
   RunSlot reserved_for = kNoSlot;  // a gang that will take the node at `reserved_at`
   TimePoint reserved_at{};
+  TimePoint closes_at = kNever;            // for maintenance that is announced or under way
+  bool closing = false;                    // so soon that protections may last longer
+  bool closed = false;                     // takes nothing, whatever its health
   absl::InlinedVector<Occupant, 8> runs;   // in order of arrival
   absl::InlinedVector<Occupant, 1> holds;  // in order of creation
 
   std::int32_t free() const { return gpus - occupied - std::max(0, claimed - stopping); }
   std::int32_t soon() const { return gpus - occupied + stopping - claimed; }
+  // Takes work and counts as capacity.
+  bool up() const { return health == NodeHealth::kUp && !closed; }
+  // Whatever may be stopped has to leave.
+  bool leaving() const {
+    return health == NodeHealth::kDraining || (closed && health == NodeHealth::kUp);
+  }
   // Whether work that is protected until `ends` may start here.
-  bool Admits(TimePoint ends) const { return reserved_for == kNoSlot || ends <= reserved_at; }
+  bool Admits(TimePoint ends) const {
+    return (reserved_for == kNoSlot || ends <= reserved_at) && ends <= closes_at;
+  }
 
   template <class Archive>
   void Serialize(Archive& ar) {
     ar(name, gpus, type, domain, health, occupied, stopping, claimed, sessions, reserved_for,
-       reserved_at, runs, holds);
+       reserved_at, closes_at, closing, closed, runs, holds);
   }
 };
 
@@ -97,8 +108,10 @@ struct Pool {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> range;  // of slots, by domain
   // level = GPUs of the node, whatever its health
   internal::FreeIndex declared, declared_lane;
-  internal::FreeIndex general, lane, reserved;  // level = free GPUs, healthy nodes only
-  internal::Bitmap sessions;                    // slots of nodes with interactive runs
+  // level = free GPUs, nodes that are up only; reserved: also those that are closing
+  internal::FreeIndex general, lane, reserved;
+  internal::Bitmap sessions;  // slots of nodes with interactive runs
+  internal::Bitmap closing;   // slots of nodes that are closing
 };
 
 class Cluster {
@@ -198,16 +211,29 @@ class Cluster {
   const std::vector<std::string>& gpu_types() const { return types_; }
 
   GpuCount declared() const { return declared_; }  // all nodes
-  GpuCount healthy() const { return healthy_; }    // nodes that are up
+  GpuCount healthy() const { return healthy_; }    // nodes that are up, not in maintenance
   GpuCount free() const { return free_; }          // may be given away now
 
   // --- Occupancy (the Scheduler keeps these exact) --------------------------------------------
 
   void SetHealth(NodeId id, NodeHealth health) {
-    Node& n = nodes_[id.value()];
-    if (n.health == NodeHealth::kUp) healthy_ -= GpuCount(n.gpus);
+    const Node& n = nodes_[id.value()];
+    if (n.up()) healthy_ -= GpuCount(n.gpus);
     Change(id, [&](Node& x) { x.health = health; });
-    if (n.health == NodeHealth::kUp) healthy_ += GpuCount(n.gpus);
+    if (n.up()) healthy_ += GpuCount(n.gpus);
+  }
+  // See Node; kNever: no maintenance is announced.
+  void SetMaintenance(NodeId id, TimePoint closes_at, bool closing, bool closed) {
+    const Node& n = nodes_[id.value()];
+    if (n.closes_at == closes_at && n.closing == closing && n.closed == closed) return;
+    if (n.up()) healthy_ -= GpuCount(n.gpus);
+    Change(id, [&](Node& x) {
+      Unindex(x);
+      x.closes_at = closes_at;
+      x.closing = closing;
+      x.closed = closed;
+    });
+    if (n.up()) healthy_ += GpuCount(n.gpus);
   }
   void Occupy(NodeId id, RunSlot run, std::int32_t gpus, bool session) {
     Change(id, [&](Node& n) {
@@ -282,7 +308,7 @@ class Cluster {
         const Node& n = nodes_[i];
         by_name_.emplace(n.name, NodeId(static_cast<std::uint32_t>(i)));
         declared_ += GpuCount(n.gpus);
-        if (n.health == NodeHealth::kUp) healthy_ += GpuCount(n.gpus);
+        if (n.up()) healthy_ += GpuCount(n.gpus);
       }
       stale_ = true;
     }
@@ -319,12 +345,11 @@ class Cluster {
     if (!stale_) Index(n);
   }
 
-  static GpuCount Available(const Node& n) {
-    return GpuCount(n.health == NodeHealth::kUp ? std::max(0, n.free()) : 0);
-  }
+  static GpuCount Available(const Node& n) { return GpuCount(n.up() ? std::max(0, n.free()) : 0); }
 
   static internal::FreeIndex& IndexOf(Pool& pool, const Node& n) {
-    return n.lane ? pool.lane : n.reserved_for != kNoSlot ? pool.reserved : pool.general;
+    if (n.lane) return pool.lane;
+    return n.reserved_for != kNoSlot || n.closing ? pool.reserved : pool.general;
   }
   // Before the node changes from one index to another.
   void Unindex(const Node& n) {
@@ -334,14 +359,18 @@ class Cluster {
 
   void Index(const Node& n) {
     Pool& pool = pools_[pool_of_type_[n.type.value()]];
-    const std::int16_t level = n.health == NodeHealth::kUp
-                                   ? static_cast<std::int16_t>(std::max(0, n.free()))
-                                   : internal::FreeIndex::kAbsent;
+    const std::int16_t level =
+        n.up() ? static_cast<std::int16_t>(std::max(0, n.free())) : internal::FreeIndex::kAbsent;
     IndexOf(pool, n).Set(n.slot, level);
     if (n.sessions > 0) {
       pool.sessions.Insert(n.slot);
     } else {
       pool.sessions.Erase(n.slot);
+    }
+    if (n.closing) {
+      pool.closing.Insert(n.slot);
+    } else {
+      pool.closing.Erase(n.slot);
     }
   }
 
@@ -425,6 +454,7 @@ inline void Cluster::Rebuild() {
       index->Reset(levels, domain_of_slot, parent);
     }
     pool.sessions.Reset(pool.nodes.size());
+    pool.closing.Reset(pool.nodes.size());
     const std::int64_t n = static_cast<std::int64_t>(pool.nodes.size());
     const std::int64_t lane = (n * lane_permille_ + 500) / 1000;
     pool_of_type_[pool.type.value()] = pools_.size();

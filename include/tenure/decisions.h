@@ -23,7 +23,7 @@ namespace tenure {
 // Why a run is stopped.
 enum class StopReason : std::uint8_t {
   kPreempted = 0,  // for `beneficiary`
-  kDrain = 1,      // its node drains and its protection is over
+  kDrain = 1,      // its node drains or closes for maintenance, and its protection is over
   kCancelled = 2,  // its owner cancelled it
   kPromise = 3,    // a promised start of `beneficiary` is due
 };
@@ -50,12 +50,13 @@ enum class WaitReason : std::uint8_t {
   kReserved = 7,       // has a promised start
   kSessionCap = 8,     // its allocation's sessions have as many GPUs as they may (`session_cap`)
   kSuspended = 9,      // an idle session that was stopped; goes on when its owner is back
+  kMaintenance = 10,   // fits on free GPUs, were it not for maintenance of their nodes
 };
 
 constexpr const char* ToString(WaitReason r) {
   constexpr const char* kNames[] = {"none",        "not-considered", "never-fits",     "closed",
                                     "no-capacity", "waits-for-stop", "unfunded-waits", "reserved",
-                                    "session-cap", "suspended"};
+                                    "session-cap", "suspended",      "maintenance"};
   return kNames[static_cast<std::size_t>(r)];
 }
 

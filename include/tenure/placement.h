@@ -77,21 +77,21 @@ inline std::uint8_t EffectiveLevel(const Cluster& cluster, const Shape& shape) {
   return std::min(shape.level, cluster.depth());
 }
 
-// Appends k slots of `domain` with >= gpus free: best node score first if there is a score, else
-// tightest first.
+// Appends k slots of `domain` with >= gpus free in `index`: best node score first if there is a
+// score, else tightest first.
 template <class Score>
-void TakeNodes(const Cluster& cluster, const Pool& pool, const Shape& shape, DomainId domain,
-               std::int64_t k, const Score& score, std::vector<NodeId>& out) {
+void TakeNodes(const Cluster& cluster, const Pool& pool, const FreeIndex& index, const Shape& shape,
+               DomainId domain, std::int64_t k, const Score& score, std::vector<NodeId>& out) {
   const auto [begin, end] = pool.range[domain.value()];
   if constexpr (Score::kNone) {
-    pool.general.VisitTightest(shape.gpus, begin, end, [&](std::size_t slot) {
+    index.VisitTightest(shape.gpus, begin, end, [&](std::size_t slot) {
       if (k-- <= 0) return false;
       out.push_back(pool.nodes[slot]);
       return k > 0;
     });
   } else {
     std::vector<std::pair<std::int64_t, NodeId>> best;
-    pool.general.VisitTightest(shape.gpus, begin, end, [&](std::size_t slot) {
+    index.VisitTightest(shape.gpus, begin, end, [&](std::size_t slot) {
       best.emplace_back(-score(cluster.node(pool.nodes[slot])), pool.nodes[slot]);
       return true;
     });
@@ -101,17 +101,17 @@ void TakeNodes(const Cluster& cluster, const Pool& pool, const Shape& shape, Dom
   }
 }
 
-// Places a gang inside one pool; nothing is appended when it does not fit.
+// Places a gang on nodes of `index` inside one pool; nothing is appended when it does not fit.
 template <class Score>
-bool PlaceGang(const Cluster& cluster, const Pool& pool, const Shape& shape, const Score& score,
-               std::vector<NodeId>& out) {
+bool PlaceGang(const Cluster& cluster, const Pool& pool, const FreeIndex& index, const Shape& shape,
+               const Score& score, std::vector<NodeId>& out) {
   const std::int64_t k = shape.nodes;
-  if (pool.general.CountAtLeast(kRootDomain, shape.gpus) < k) return false;
+  if (index.CountAtLeast(kRootDomain, shape.gpus) < k) return false;
   const std::uint8_t wanted = EffectiveLevel(cluster, shape);
   const auto tightest_at = [&](std::uint8_t level, std::int64_t need) {
     std::pair<std::int64_t, DomainId> best{-1, kRootDomain};
     for (DomainId d : cluster.DomainsAt(level)) {
-      const std::int64_t n = pool.general.CountAtLeast(d, shape.gpus);
+      const std::int64_t n = index.CountAtLeast(d, shape.gpus);
       if (n >= need && (best.first < 0 || n < best.first)) best = {n, d};
     }
     return best;
@@ -119,7 +119,7 @@ bool PlaceGang(const Cluster& cluster, const Pool& pool, const Shape& shape, con
   for (int level = wanted; level >= 0; --level) {
     const auto [count, domain] = tightest_at(static_cast<std::uint8_t>(level), k);
     if (count >= 0 && level == wanted) {
-      TakeNodes(cluster, pool, shape, domain, k, score, out);
+      TakeNodes(cluster, pool, index, shape, domain, k, score, out);
       return true;
     }
     if (shape.rule == TopologyRule::kRequired) return false;
@@ -130,7 +130,7 @@ bool PlaceGang(const Cluster& cluster, const Pool& pool, const Shape& shape, con
     const auto [begin, end] = pool.range[domain.value()];
     for (DomainId d : cluster.DomainsAt(wanted)) {
       if (pool.range[d.value()].first < begin || pool.range[d.value()].second > end) continue;
-      const std::int64_t n = pool.general.CountAtLeast(d, shape.gpus);
+      const std::int64_t n = index.CountAtLeast(d, shape.gpus);
       if (n > 0) parts.emplace_back(n, d);
     }
     std::stable_sort(parts.begin(), parts.end(),
@@ -138,7 +138,7 @@ bool PlaceGang(const Cluster& cluster, const Pool& pool, const Shape& shape, con
     std::int64_t covered = 0;
     for (const auto& part : parts) covered += part.first;
     if (covered < count) {  // nodes attached above the wanted level: no finer choice
-      TakeNodes(cluster, pool, shape, domain, k, score, out);
+      TakeNodes(cluster, pool, index, shape, domain, k, score, out);
       return true;
     }
     std::int64_t left = k;
@@ -148,12 +148,30 @@ bool PlaceGang(const Cluster& cluster, const Pool& pool, const Shape& shape, con
         ++pick;
       }
       const std::int64_t take = std::min(left, parts[pick].first);
-      TakeNodes(cluster, pool, shape, parts[pick].second, take, score, out);
+      TakeNodes(cluster, pool, index, shape, parts[pick].second, take, score, out);
       left -= take;
     }
     return true;
   }
   return false;
+}
+
+// The same with the nodes that close for maintenance, but only after `ends`. O(nodes of the pool).
+template <class Score>
+bool PlaceGangBeforeClosing(const Cluster& cluster, const Pool& pool, const Shape& shape,
+                            const Score& score, TimePoint ends, std::vector<NodeId>& out) {
+  if (pool.closing.empty()) return false;
+  FreeIndex index = pool.general;
+  bool more = false;
+  for (std::int64_t s = pool.closing.NextFrom(0); s >= 0;
+       s = pool.closing.NextFrom(static_cast<std::size_t>(s) + 1)) {
+    const auto slot = static_cast<std::size_t>(s);
+    const Node& n = cluster.node(pool.nodes[slot]);
+    if (n.lane || !n.up() || n.reserved_for != kNoSlot || !n.Admits(ends)) continue;
+    index.Set(slot, pool.reserved.level(slot));
+    more = true;
+  }
+  return more && PlaceGang(cluster, pool, index, shape, score, out);
 }
 
 // The best single node of a pool and how tight it is (free - asked), or -1.
@@ -168,7 +186,7 @@ std::int64_t PlaceOne(const Cluster& cluster, const Pool& pool, const Shape& sha
          s = pool.sessions.NextFrom(static_cast<std::size_t>(s) + 1)) {
       const auto slot = static_cast<std::size_t>(s);
       const Node& n = cluster.node(pool.nodes[slot]);
-      if (n.lane || n.health != NodeHealth::kUp || n.free() < shape.gpus || !n.Admits(ends) ||
+      if (n.lane || !n.up() || n.free() < shape.gpus || !n.Admits(ends) ||
           pool.nodes[slot] == avoid) {
         continue;
       }
@@ -218,11 +236,11 @@ std::int64_t PlaceOne(const Cluster& cluster, const Pool& pool, const Shape& sha
 inline constexpr NodeId kNoNode{0xffffffffu};
 
 // Appends the nodes for `shape` to `out` and returns true if free GPUs hold it now; else false and
-// `out` is unchanged. Nodes reserved for a gang are used last, by single-node requests whose
-// protection ends in time. A request for any GPU type goes to the type where it fits tightest
-// (gangs: the first type that holds them), never over two types. `avoid`: a node not to be used by
-// a single-node request. `now` matters only where nodes are reserved. Requires an up to date index
-// (Cluster::Reindex).
+// `out` is unchanged. Nodes that close for maintenance are used last, by requests whose protection
+// ends in time, and so are nodes reserved for a gang, by such single-node requests. A request for
+// any GPU type goes to the type where it fits tightest (gangs: the first type that holds them),
+// never over two types. `avoid`: a node not to be used by a single-node request. `now` matters only
+// where nodes are reserved or closing. Requires an up to date index (Cluster::Reindex).
 template <class Score>
 bool PlaceFree(const Cluster& cluster, const Shape& shape, const Score& score, NodeId avoid,
                std::vector<NodeId>& out, TimePoint now = TimePoint()) {
@@ -232,7 +250,10 @@ bool PlaceFree(const Cluster& cluster, const Shape& shape, const Score& score, N
   for (const Pool& pool : cluster.pools()) {
     if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
     if (shape.nodes > 1) {
-      if (internal::PlaceGang(cluster, pool, shape, score, out)) return true;
+      if (internal::PlaceGang(cluster, pool, pool.general, shape, score, out) ||
+          internal::PlaceGangBeforeClosing(cluster, pool, shape, score, shape.EndsBy(now), out)) {
+        return true;
+      }
       continue;
     }
     NodeId node = kNoNode;

@@ -152,7 +152,7 @@ class VictimSearch {
       y.lane.assign(pool.general.levels(), 0);
       for (NodeId id : pool.nodes) {
         const Node& node = q.env.cluster.node(id);
-        const std::int32_t gpus = node.health == NodeHealth::kUp ? Potential(q, node) : 0;
+        const std::int32_t gpus = node.up() ? Potential(q, node) : 0;
         yield_[id.value()] = gpus;
         ++(node.lane ? y.lane : y.general)[static_cast<std::size_t>(std::max(0, gpus))];
       }
@@ -161,7 +161,7 @@ class VictimSearch {
 
   template <class Policy>
   bool Usable(const Query<Policy>& q, NodeId id, const Node& node) const {
-    if (node.health != NodeHealth::kUp || (node.lane && !q.shape.lane)) return false;
+    if (!node.up() || (node.lane && !q.shape.lane)) return false;
     if (!node.Admits(q.shape.EndsBy(q.env.policy.now + q.env.wait))) return false;
     return (bounded_ ? yield_[id.value()] : node.gpus) >= q.shape.gpus;
   }

@@ -68,7 +68,8 @@ inline TimePoint InterruptibleAt(const Node& node, const WorkloadTable& table, T
 // Chooses nodes for a reservation. O(N R + k c R) for k of c candidate nodes. Deterministic.
 class ReservationSearch {
  public:
-  // False if fewer than shape.nodes healthy, unreserved nodes without holds can hold the members.
+  // False if fewer than shape.nodes healthy, unreserved nodes without holds can hold the members
+  // past their protection, if they start up to `env.wait` after `plan.at`.
   template <class Policy>
   bool Find(const VictimSearch::Env& env, const Policy& policy, const ReservationOptions& options,
             AllocationId leaf, const Shape& shape, ReservationPlan& plan) {
@@ -104,7 +105,7 @@ class ReservationSearch {
     candidates_.clear();
     for (std::uint32_t slot = begin; slot < end; ++slot) {
       const Node& n = env.cluster.node(pool.nodes[slot]);
-      if (n.health != NodeHealth::kUp || n.lane || n.reserved_for != kNoSlot || !n.holds.empty() ||
+      if (!n.up() || n.lane || n.reserved_for != kNoSlot || !n.holds.empty() ||
           n.gpus < shape.gpus) {
         continue;
       }
@@ -117,8 +118,19 @@ class ReservationSearch {
                      [](const Candidate& a, const Candidate& b) {
                        return std::tie(a.sessions, a.at) < std::tie(b.sessions, b.at);
                      });
-    plan.at = now;
-    for (std::size_t i = 0; i < k; ++i) plan.at = std::max(plan.at, candidates_[i].at);
+    while (true) {
+      plan.at = now;
+      for (std::size_t i = 0; i < k; ++i) plan.at = std::max(plan.at, candidates_[i].at);
+      // A node that closes before the gang is past its protection is none; without it the gang may
+      // have to start later.
+      const TimePoint ends = shape.EndsBy(plan.at + env.wait);
+      if (std::erase_if(candidates_, [&](const Candidate& c) {
+            return env.cluster.node(c.node).closes_at < ends;
+          }) == 0) {
+        break;
+      }
+      if (candidates_.size() < k) return false;
+    }
     candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(),
                                      [&](const Candidate& c) { return c.at > plan.at; }),
                       candidates_.end());

@@ -45,6 +45,7 @@
 #include "tenure/contract.h"
 #include "tenure/decisions.h"
 #include "tenure/ledger.h"
+#include "tenure/maintenance.h"
 #include "tenure/pending_queue.h"
 #include "tenure/placement.h"
 #include "tenure/policy.h"
@@ -134,13 +135,13 @@ class Scheduler {
   }
   absl::StatusOr<NodeId> AddNode(std::string name, GpuCount gpus, GpuTypeId type, DomainId domain,
                                  TimePoint now);
-  // kDown ends every run on the node at `since` (<= now): charged until then, requeued if
-  // resumable; a workload that is not is over, which the answer does not say: it is unknown then.
-  // InvalidArgument (`since` in the future), NotFound.
-  absl::Status SetNode(NodeId id, NodeHealth health, TimePoint now) {
+  // kDown ends every run on the node at `since` (<= now), protected or not, a gang whole: charged
+  // until then. The report says what became of each workload: requeued, or over because it is not
+  // resumable or was cancelled. InvalidArgument (`since` in the future), NotFound.
+  absl::StatusOr<NodeReport> SetNode(NodeId id, NodeHealth health, TimePoint now) {
     return SetNode(id, health, now, now);
   }
-  absl::Status SetNode(NodeId id, NodeHealth health, TimePoint since, TimePoint now);
+  absl::StatusOr<NodeReport> SetNode(NodeId id, NodeHealth health, TimePoint since, TimePoint now);
   // From `now` on a GPU of `type` is charged as `permille` / 1000 GPUs (1000 unless set), for
   // running work too; what was charged before stays. Entitlements divide the capacity weighted in
   // the same way, and a request is measured against them by the type it asks for, or by the dearest
@@ -152,11 +153,24 @@ class Scheduler {
   // Healthy GPUs, weighted by their charge rates.
   MilliGpu Capacity() const;
   const Cluster& cluster() const { return cluster_; }
-  // True once a draining node is empty.
+  // True once a node that drains or is closed for maintenance is empty.
   bool Drained(NodeId id) const {
-    return cluster_.contains(id) && cluster_.node(id).health == NodeHealth::kDraining &&
-           cluster_.node(id).runs.empty();
+    return cluster_.contains(id) && cluster_.node(id).leaving() && cluster_.node(id).runs.empty();
   }
+  // `nodes` are out of service in [from, until), whatever their health; `from` in the past means
+  // now. They close one grace and one tick before: from then on they take nothing, count as no
+  // capacity, and whatever is unfunded or past its protection is stopped, so that they are empty at
+  // `from`; only a protection that was granted before the announcement may last longer. Until then
+  // they take what is protected no longer than they are open, and nothing is promised there beyond.
+  // Windows may overlap: the union counts. After the last one a node is as its health says.
+  // InvalidArgument (no nodes, or no time left in range), NotFound (a node).
+  absl::StatusOr<MaintenanceId> AnnounceMaintenance(std::vector<NodeId> nodes, TimePoint from,
+                                                    TimePoint until, std::string author,
+                                                    std::string reason, TimePoint now);
+  // Also of a window that has begun. NotFound: unknown or over.
+  absl::Status CancelMaintenance(MaintenanceId id, TimePoint now);
+  // What is announced or under way, in order of announcement.
+  std::span<const MaintenanceWindow> maintenance() const { return calendar_.windows(); }
 
   // --- Workloads -------------------------------------------------------------------------------
   // InvalidArgument (ContractRules::Check), AlreadyExists, NotFound (allocation),
@@ -221,9 +235,9 @@ class Scheduler {
 
   template <class Archive>
   void Serialize(Archive& ar) {
-    ar(options_, tree_, cluster_, ledger_, credit_, preemptions_, rates_, peak_, table_, holds_,
-       reservations_, renewals_, cancels_, parked_, inferred_, refusals_, now_, last_pass_, dirty_,
-       started_);
+    ar(options_, tree_, cluster_, calendar_, ledger_, credit_, preemptions_, rates_, peak_, table_,
+       holds_, reservations_, renewals_, cancels_, parked_, inferred_, refusals_, now_, last_pass_,
+       dirty_, started_);
   }
 
  private:
@@ -256,7 +270,7 @@ class Scheduler {
     Shape shape;
   };
 
-  // Events (scheduler_checks.h, _world.h, _queues.h, _runs.h).
+  // Events (scheduler_checks.h, _world.h, _maintenance.h, _queues.h, _runs.h).
   absl::Status CheckTime(TimePoint now) const;
   absl::Status CheckEventTime(const char* what, TimePoint at, TimePoint now) const;
   absl::Status CheckAfterStart(RunSlot slot, const char* what, TimePoint at) const;
@@ -268,6 +282,17 @@ class Scheduler {
   MilliGpu WeightedDeclared(GpuTypeId type, std::int32_t permille) const;
   absl::Status CheckCountable(MilliGpu declared, std::int64_t unit) const;
   void Rerate(RunSlot slot, TimePoint now);
+  // Maintenance (scheduler_maintenance.h).
+  Duration Notice() const { return options_.grace + options_.tick; }
+  void ReviewMaintenance();
+  void CloseNode(NodeId id, TimePoint at);
+  void LeaveService(NodeId id);
+  bool KeepsPromise(RunSlot slot, TimePoint start) const;
+  void RestatePromise(RunSlot slot);
+  bool Banded() const { return Reserves() || !calendar_.empty(); }
+  void Reshape();
+  Duration LongestProtection() const;
+  bool WaitsForMaintenance(RunSlot slot) const;
   ShapeId Intern(const Shape& shape);
   Shape ShapeOf(const Run& run, const WorkloadSpec& spec) const;
   QueueKey KeyOf(RunSlot slot) const;
@@ -286,7 +311,12 @@ class Scheduler {
   void EndCharge(RunSlot slot, TimePoint at);
   void LeaveNodes(RunSlot slot);
   void LeaveStopping(RunSlot slot);
-  LossOutcome Lose(RunSlot slot, TimePoint at, bool preempted);
+  enum class LossCause : std::uint8_t {
+    kOther,      // a refused launch, a drain, an end
+    kPreempted,  // counts as a preemption
+    kNodeDown,
+  };
+  LossOutcome Lose(RunSlot slot, TimePoint at, LossCause cause);
   void ReleaseHold(RunSlot slot);
   void ReleaseReservation(RunSlot slot);
   void RemoveFromList(std::vector<RunSlot>& list, RunSlot slot) {
@@ -344,6 +374,7 @@ class Scheduler {
   Policy policy_;
   BudgetTree tree_;
   Cluster cluster_;
+  MaintenanceCalendar calendar_;
   Ledger ledger_;
   Ranking ranking_;
   CreditMeter credit_;
@@ -369,8 +400,10 @@ class Scheduler {
   std::size_t waiting_funded_ = 0;
   std::vector<Shape> shapes_;
   absl::btree_map<Shape, ShapeId> shape_ids_;
-  std::vector<Protection> protections_;  // heap; entries may be stale
-  std::size_t draining_ = 0;             // nodes
+  std::vector<Protection> protections_;   // heap; entries may be stale
+  std::size_t draining_ = 0;              // nodes that something may have to leave
+  std::vector<NodeId> in_calendar_;       // nodes with a window, ascending
+  TimePoint review_at_{Duration::min()};  // when time changes something about them
 
   // Of the current pass.
   std::uint64_t round_ = 0;
@@ -389,12 +422,13 @@ class Scheduler {
 
 }  // namespace tenure
 
-#include "tenure/scheduler_answers.h"   // IWYU pragma: export
-#include "tenure/scheduler_checks.h"    // IWYU pragma: export
-#include "tenure/scheduler_pass.h"      // IWYU pragma: export
-#include "tenure/scheduler_promises.h"  // IWYU pragma: export
-#include "tenure/scheduler_queues.h"    // IWYU pragma: export
-#include "tenure/scheduler_runs.h"      // IWYU pragma: export
-#include "tenure/scheduler_world.h"     // IWYU pragma: export
+#include "tenure/scheduler_answers.h"      // IWYU pragma: export
+#include "tenure/scheduler_checks.h"       // IWYU pragma: export
+#include "tenure/scheduler_maintenance.h"  // IWYU pragma: export
+#include "tenure/scheduler_pass.h"         // IWYU pragma: export
+#include "tenure/scheduler_promises.h"     // IWYU pragma: export
+#include "tenure/scheduler_queues.h"       // IWYU pragma: export
+#include "tenure/scheduler_runs.h"         // IWYU pragma: export
+#include "tenure/scheduler_world.h"        // IWYU pragma: export
 
 #endif  // TENURE_SCHEDULER_H_

@@ -23,7 +23,10 @@ absl::Status Scheduler<Policy>::Restore(const std::string& snapshot) {
   fresh.cluster_.Reindex();
   fresh.queues_.resize(fresh.tree_.size());
   for (const Node& n : fresh.cluster_.nodes()) {
-    fresh.draining_ += n.health == NodeHealth::kDraining;
+    fresh.draining_ += n.leaving();
+  }
+  for (std::uint32_t n = 0; n < fresh.cluster_.size(); ++n) {
+    if (fresh.cluster_.node(NodeId(n)).closes_at != kNever) fresh.in_calendar_.push_back(NodeId(n));
   }
   for (RunSlot s = 0; s < fresh.table_.slots(); ++s) {
     const Run& run = fresh.table_.run(s);
@@ -103,11 +106,13 @@ absl::StatusOr<Explanation> Scheduler<Policy>::Explain(WorkloadId id) const {
         e.requests_ahead +=
             static_cast<std::size_t>(std::distance(b.waiting.begin(), b.waiting.lower_bound(key)));
       }
-      e.reason = dirty_ && w.queued_since >= last_pass_ ? WaitReason::kNotConsidered
-                 : !run.funded                          ? WaitReason::kUnfundedWaits
-                 : SessionCapReached(run.leaf, run.workload_class, run.charge(), ranking)
-                     ? WaitReason::kSessionCap
-                     : WaitReason::kNoCapacity;
+      e.reason =
+          dirty_ && w.queued_since >= last_pass_ ? WaitReason::kNotConsidered
+          : run.funded && SessionCapReached(run.leaf, run.workload_class, run.charge(), ranking)
+              ? WaitReason::kSessionCap
+          : WaitsForMaintenance(slot) ? WaitReason::kMaintenance
+          : run.funded                ? WaitReason::kNoCapacity
+                                      : WaitReason::kUnfundedWaits;
       break;
     }
     default:

@@ -2,7 +2,8 @@
 //
 // One pass of the Scheduler. Included by scheduler.h; not for direct use.
 //
-//   1. what time alone changes: budget edits, ends of protection, holds that are ready or too old
+//   1. what time alone changes: maintenance, budget edits, ends of protection, holds that are ready
+//      or too old
 //   2. stops asked for by owners and by draining nodes
 //   3. standings for this instant
 //   4. tier by tier, always the leaf that ranks first, its first request that is not known to fail:
@@ -36,6 +37,7 @@ absl::StatusOr<const Decisions*> Scheduler<Policy>::Decide(TimePoint now) {
   decisions_.Clear();
   look_again_ = false;
   cluster_.Reindex();
+  ReviewMaintenance();
   if (tree_.ApplyEdits(now)) {
     ranking_.Invalidate();
     Reconsider();
@@ -95,7 +97,7 @@ template <class Policy>
 void Scheduler<Policy>::StopOnDrainingNodes() {
   for (const Pool& pool : cluster_.pools()) {
     for (NodeId id : pool.nodes) {
-      if (cluster_.node(id).health != NodeHealth::kDraining) continue;
+      if (!cluster_.node(id).leaving()) continue;
       const auto runs = cluster_.node(id).runs;
       for (const Occupant& o : runs) {
         const Run& run = table_.run(o.run);
@@ -409,7 +411,7 @@ void Scheduler<Policy>::FillUnfunded() {
 
 template <class Policy>
 TimePoint Scheduler<Policy>::NextWakeup() {
-  TimePoint wakeup = tree_.next_edit();
+  TimePoint wakeup = std::min(tree_.next_edit(), calendar_.NextChange(now_, Notice()));
   for (RunSlot slot : holds_) wakeup = std::min(wakeup, table_.workload(slot).deadline);
   for (RunSlot slot : reservations_) {
     // One that is due but waits for a confirmation is looked at again with the blocked work.

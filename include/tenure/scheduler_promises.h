@@ -34,7 +34,7 @@ template <class Policy>
 bool Scheduler<Policy>::Reserve(RunSlot slot) {
   const Shape shape = shapes_[table_.workload(slot).shape];
   const PolicyContext context = Context();
-  const VictimSearch::Env env{cluster_, table_, ledger_, context};
+  const VictimSearch::Env env{cluster_, table_, ledger_, context, options_.grace + options_.tick};
   if (!reservation_search_.Find(env, policy_, options_.reservation, table_.run(slot).leaf, shape,
                                 reservation_plan_)) {
     return false;
@@ -109,6 +109,11 @@ bool Scheduler<Policy>::StartEarly(RunSlot slot) {
 template <class Policy>
 bool Scheduler<Policy>::Fire(RunSlot slot) {
   Workload& w = table_.workload(slot);
+  if (!KeepsPromise(slot, now_)) {  // it was late, and its nodes are about to close
+    RestatePromise(slot);
+    look_again_ = true;
+    return false;
+  }
   plan_.Clear();
   plan_.nodes.assign(w.nodes.begin(), w.nodes.end());
   for (NodeId id : plan_.nodes) {

@@ -44,7 +44,7 @@ Shape Scheduler<Policy>::ShapeOf(const Run& run, const WorkloadSpec& spec) const
   }
   s.workload_class = run.workload_class;
   s.funded = run.funded;
-  if (s.funded && Reserves()) s.band = BandOf(options_.contract.Protection(spec));
+  if (s.funded && Banded()) s.band = BandOf(options_.contract.Protection(spec));
   s.lane = s.nodes == 1 &&
            (!run.funded || (run.gpus() <= options_.lane_gpus &&
                             options_.contract.Protection(spec) <= options_.lane_minimum));

@@ -107,7 +107,8 @@ void Scheduler<Policy>::LeaveStopping(RunSlot slot) {
 }
 
 template <class Policy>
-LossOutcome Scheduler<Policy>::Lose(RunSlot slot, TimePoint at, bool preempted) {
+LossOutcome Scheduler<Policy>::Lose(RunSlot slot, TimePoint at, LossCause cause) {
+  const bool preempted = cause == LossCause::kPreempted;
   Run& run = table_.run(slot);
   Workload& w = table_.workload(slot);
   EndCharge(slot, std::max(at, run.start));
@@ -117,8 +118,9 @@ LossOutcome Scheduler<Policy>::Lose(RunSlot slot, TimePoint at, bool preempted) 
   RemoveFromList(cancels_, slot);
   dirty_ = dirty_ || AnythingWaits();
   if (w.cancel_requested || !run.resumable) {
-    const LossOutcome outcome =
-        w.cancel_requested ? LossOutcome::kCancelled : LossOutcome::kFailedByPreemption;
+    const LossOutcome outcome = w.cancel_requested              ? LossOutcome::kCancelled
+                                : cause == LossCause::kNodeDown ? LossOutcome::kFailedWithNode
+                                                                : LossOutcome::kFailedByPreemption;
     Forget(slot);
     return outcome;
   }
@@ -192,7 +194,8 @@ absl::Status Scheduler<Policy>::ReportStartFailed(WorkloadId id, RunNumber run_n
   Run& mutable_run = table_.run(*slot);
   const bool resumable = mutable_run.resumable;
   mutable_run.resumable = true;
-  if (Lose(*slot, now, false) == LossOutcome::kRequeued) mutable_run.resumable = resumable;
+  if (Lose(*slot, now, LossCause::kOther) == LossOutcome::kRequeued)
+    mutable_run.resumable = resumable;
   return absl::OkStatus();
 }
 
@@ -228,7 +231,7 @@ absl::Status Scheduler<Policy>::ReportEnded(WorkloadId id, RunNumber run_number,
   if (absl::Status s = CheckAfterStart(*slot, "ended", ended); !s.ok()) return s;
   Advance(now);
   table_.workload(*slot).cancel_requested = true;  // over, whatever it was
-  Lose(*slot, ended, false);
+  Lose(*slot, ended, LossCause::kOther);
   return absl::OkStatus();
 }
 
@@ -244,7 +247,9 @@ absl::StatusOr<LossOutcome> Scheduler<Policy>::ReportStopped(WorkloadId id, RunN
   }
   if (absl::Status s = CheckAfterStart(*slot, "stopped", stopped); !s.ok()) return s;
   Advance(now);
-  return Lose(*slot, stopped, IsPreemption(table_.workload(*slot).stop_reason));
+  return Lose(
+      *slot, stopped,
+      IsPreemption(table_.workload(*slot).stop_reason) ? LossCause::kPreempted : LossCause::kOther);
 }
 
 template <class Policy>
@@ -353,7 +358,7 @@ absl::StatusOr<ReconcileReport> Scheduler<Policy>::Reconcile(std::span<const Run
     inferred_.push_back(
         {run.id, w.run, run.leaf, TypeOf(w), run.gpus(), run.funded, run.start, end});
     w.cancel_requested = true;
-    Lose(slot, end, false);
+    Lose(slot, end, LossCause::kOther);
   }
   const auto by_id = [](const RunRef& a, const RunRef& b) { return a.workload < b.workload; };
   std::sort(report.ended.begin(), report.ended.end(), by_id);

@@ -105,8 +105,8 @@ absl::StatusOr<NodeId> Scheduler<Policy>::AddNode(std::string name, GpuCount gpu
 }
 
 template <class Policy>
-absl::Status Scheduler<Policy>::SetNode(NodeId id, NodeHealth health, TimePoint since,
-                                        TimePoint now) {
+absl::StatusOr<NodeReport> Scheduler<Policy>::SetNode(NodeId id, NodeHealth health, TimePoint since,
+                                                      TimePoint now) {
   if (absl::Status s = CheckTime(now); !s.ok()) return s;
   if (!cluster_.contains(id)) {
     return absl::NotFoundError(absl::StrCat("node ", id.value(), " is unknown"));
@@ -115,22 +115,25 @@ absl::Status Scheduler<Policy>::SetNode(NodeId id, NodeHealth health, TimePoint 
   Advance(now);
   cluster_.Reindex();
   const NodeHealth before = cluster_.node(id).health;
-  if (before == health) return absl::OkStatus();
+  const bool was_leaving = cluster_.node(id).leaving();
+  NodeReport report;
+  if (before == health) return report;
   cluster_.SetHealth(id, health);
-  draining_ += health == NodeHealth::kDraining;
-  draining_ -= before == NodeHealth::kDraining;
-  if (health != NodeHealth::kUp) {
-    while (!cluster_.node(id).holds.empty()) ReleaseHold(cluster_.node(id).holds.back().run);
-    if (const RunSlot gang = cluster_.node(id).reserved_for; gang != kNoSlot) {
-      ReleaseReservation(gang);
-      renewals_.push_back(gang);
-    }
-  }
+  draining_ += cluster_.node(id).leaving();
+  draining_ -= was_leaving;
+  if (health != NodeHealth::kUp) LeaveService(id);
   if (health == NodeHealth::kDown) {
-    while (!cluster_.node(id).runs.empty()) Lose(cluster_.node(id).runs.back().run, since, false);
+    while (!cluster_.node(id).runs.empty()) {
+      const RunSlot slot = cluster_.node(id).runs.back().run;
+      LostRun lost{table_.run(slot).id, table_.workload(slot).run};
+      lost.outcome = Lose(slot, since, LossCause::kNodeDown);
+      report.lost.push_back(lost);
+    }
+    std::sort(report.lost.begin(), report.lost.end(),
+              [](const LostRun& a, const LostRun& b) { return a.workload < b.workload; });
   }
   dirty_ = true;
-  return absl::OkStatus();
+  return report;
 }
 
 template <class Policy>
@@ -138,7 +141,7 @@ MilliGpu Scheduler<Policy>::Capacity() const {
   if (rates_.standard()) return ToMilli(cluster_.healthy());
   MilliGpu sum;
   for (const Node& n : cluster_.nodes()) {
-    if (n.health == NodeHealth::kUp) sum += MilliGpu(std::int64_t{n.gpus} * rates_.rate(n.type));
+    if (n.up()) sum += MilliGpu(std::int64_t{n.gpus} * rates_.rate(n.type));
   }
   return sum;
 }

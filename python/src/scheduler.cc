@@ -383,11 +383,39 @@ void BindScheduler(py::module_& m) {
       .def("add_node", &AddNode)
       .def("set_node",
            [](AnyScheduler& s, I id, const std::string& health, I since_us, I now_us) {
-             ThrowIfError(
+             const NodeReport report = ValueOrThrow(
                  s.SetNode(ToId<NodeId>("node", id), HealthOf(health), At(since_us), At(now_us)));
+             py::list lost;
+             for (const LostRun& l : report.lost) {
+               lost.append(py::make_tuple(l.workload.value(), l.run.value(), ToString(l.outcome)));
+             }
+             return lost;
            })
       .def("drained",
            [](const AnyScheduler& s, I id) { return s.Drained(ToId<NodeId>("node", id)); })
+      .def("announce_maintenance",
+           [](AnyScheduler& s, const std::vector<I>& nodes, I from_us, I until_us,
+              std::string author, std::string reason, I now_us) {
+             std::vector<NodeId> ids;
+             for (const I node : nodes) ids.push_back(ToId<NodeId>("node", node));
+             return ValueOrThrow(s.AnnounceMaintenance(std::move(ids), At(from_us), At(until_us),
+                                                       std::move(author), std::move(reason),
+                                                       At(now_us)))
+                 .value();
+           })
+      .def("cancel_maintenance",
+           [](AnyScheduler& s, I id, I now_us) {
+             ThrowIfError(s.CancelMaintenance(ToId<MaintenanceId>("maintenance", id), At(now_us)));
+           })
+      .def("maintenance",
+           [](const AnyScheduler& s) {
+             py::list out;
+             for (const MaintenanceWindow& w : s.maintenance()) {
+               out.append(py::make_tuple(w.id.value(), NodeValues(w.nodes), Us(w.from), Us(w.until),
+                                         w.author, w.reason));
+             }
+             return out;
+           })
       .def("set_charge_rate",
            [](AnyScheduler& s, const std::string& gpu_type, I permille, I now_us) {
              const auto rate = static_cast<std::int32_t>(

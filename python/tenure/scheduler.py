@@ -16,6 +16,9 @@ __all__ = [
     "Explanation",
     "Forecast",
     "Hold",
+    "LostRun",
+    "MaintenanceWindow",
+    "NodeReport",
     "Promise",
     "ReconcileReport",
     "Scheduler",
@@ -132,6 +135,37 @@ class Standing:
     placed_gpus: int
     queued_gpus: int
     unfunded_gpus: int
+
+
+@dataclass(frozen=True)
+class LostRun:
+    """A run that was lost with its node.
+
+    `outcome` is "requeued", "failed-with-node" (not resumable: it is over) or "cancelled".
+    """
+
+    workload: int
+    run: int
+    outcome: str
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """What a change of a node's health did at once: the runs lost, by workload."""
+
+    lost: tuple[LostRun, ...]
+
+
+@dataclass(frozen=True)
+class MaintenanceWindow:
+    """Nodes that are out of service in [start_us, until_us)."""
+
+    id: int
+    nodes: tuple[int, ...]
+    start_us: int
+    until_us: int
+    author: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -302,18 +336,57 @@ class Scheduler:
         """Add a node and return its id. InvalidArgument, NotFound, AlreadyExists."""
         return self._core.add_node(name, gpus, gpu_type, domain, to_us(now, "now"))
 
-    def set_node(self, id: int, health: str, *, now: Time, since: Time | None = None) -> None:
+    def set_node(self, id: int, health: str, *, now: Time, since: Time | None = None) -> NodeReport:
         """Set the health of a node: "up", "draining" or "down".
 
-        "down" ends every run on it at `since` (by default now). NotFound, InvalidArgument.
+        "down" ends every run on it at `since` (by default now), protected or not; the report says
+        what became of each. NotFound, InvalidArgument.
         """
         now_us = to_us(now, "now")
         at = now_us if since is None else to_us(since, "since")
-        self._core.set_node(id, health, at, now_us)
+        lost = self._core.set_node(id, health, at, now_us)
+        return NodeReport(tuple(LostRun(*run) for run in lost))
 
     def drained(self, id: int) -> bool:
-        """True once a draining node is empty."""
+        """True once a node that drains or is closed for maintenance is empty."""
         return self._core.drained(id)
+
+    def announce_maintenance(
+        self,
+        nodes: Iterable[int],
+        *,
+        start: Time,
+        until: Time,
+        now: Time,
+        author: str = "",
+        reason: str = "",
+    ) -> int:
+        """Take nodes out of service in [start, until); returns the id of the window.
+
+        They close one grace and one tick before: from then on they take nothing, count as no capacity, and
+        whatever is unfunded or past its minimum is stopped. Until then they take work whose minimum
+        is over when they close. Windows may overlap. InvalidArgument (no nodes, no time left),
+        NotFound.
+        """
+        return self._core.announce_maintenance(
+            list(nodes),
+            to_us(start, "start"),
+            to_us(until, "until"),
+            author,
+            reason,
+            to_us(now, "now"),
+        )
+
+    def cancel_maintenance(self, id: int, *, now: Time) -> None:
+        """Call a window off, also one that has begun. NotFound: unknown or over."""
+        self._core.cancel_maintenance(id, to_us(now, "now"))
+
+    def maintenance(self) -> tuple[MaintenanceWindow, ...]:
+        """The windows that are announced or under way, in order of announcement."""
+        return tuple(
+            MaintenanceWindow(id, tuple(nodes), *rest)
+            for id, nodes, *rest in self._core.maintenance()
+        )
 
     def set_charge_rate(self, gpu_type: str, permille: int, *, now: Time) -> None:
         """From now on a GPU of `gpu_type` is charged as `permille` / 1000 GPUs (1000 unless set).
@@ -428,7 +501,10 @@ class Scheduler:
         self._core.report_ended(id, run, now_us if at is None else to_us(at, "at"), now_us)
 
     def report_stopped(self, id: int, run: int, *, now: Time, at: Time | None = None) -> str:
-        """A stop was carried out; returns "requeued", "failed-by-preemption" or "cancelled"."""
+        """A stop was carried out; what became of the workload.
+
+        "requeued", "failed-by-preemption" (not resumable), "cancelled" or "suspended".
+        """
         now_us = to_us(now, "now")
         return self._core.report_stopped(id, run, now_us if at is None else to_us(at, "at"), now_us)
 

@@ -150,8 +150,17 @@ def test_nodes() -> None:
     s.submit(1, a, gpus_per_node=4, minimum=HOUR, gpu_type="h100", now=0)
     (start,) = start_all(s, 0)
     assert start.nodes == (node,)
-    s.set_node(node, "down", now=MINUTE)
+    s.submit(2, a, gpus_per_node=1, minimum=HOUR, resumable=False, now=0)
+    (other,) = start_all(s, 0)
+    assert other.nodes != (node,)
+    report = s.set_node(node, "down", now=MINUTE)
+    assert report.lost == (tenure.LostRun(1, 1, "requeued"),)
     assert s.explain(1).state != "running"
+    report = s.set_node(other.nodes[0], "down", now=MINUTE)
+    assert report.lost == (tenure.LostRun(2, 1, "failed-with-node"),)
+    with pytest.raises(tenure.NotFound):
+        s.explain(2)
+    assert s.set_node(other.nodes[0], "up", now=MINUTE).lost == ()
     s.set_node(0, "draining", now=MINUTE)
     assert s.drained(0)
     with pytest.raises(tenure.InvalidArgument, match="health"):
@@ -162,6 +171,36 @@ def test_nodes() -> None:
         s.add_node("n1", 8, now=MINUTE)
     with pytest.raises(tenure.NotFound):
         s.node_name(77)
+
+
+def test_maintenance() -> None:
+    s, a, _ = make()
+    window = s.announce_maintenance(
+        [1, 0, 1], start=2 * HOUR, until=4 * HOUR, now=0, author="ann", reason="firmware"
+    )
+    expected = tenure.MaintenanceWindow(window, (0, 1), 2 * HOUR, 4 * HOUR, "ann", "firmware")
+    assert s.maintenance() == (expected,)
+    s.submit(1, a, gpus_per_node=8, minimum=HOUR, now=0)
+    s.submit(2, a, gpus_per_node=8, minimum=3 * HOUR, now=0)
+    assert [start.workload for start in start_all(s, 0)] == [1]
+    assert s.explain(2).reason == "maintenance"
+    closing = s.decide(now=2 * HOUR - 15_000_000)
+    assert [(stop.workload, stop.reason) for stop in closing.stops] == [(1, "drain")]
+    assert s.capacity_mgpu == 0 and closing.next_wakeup_us == 4 * HOUR
+    assert s.report_stopped(1, 1, now=2 * HOUR) == "requeued"
+    assert s.drained(0) and s.drained(1)
+    assert [start.workload for start in start_all(s, 4 * HOUR)] == [1, 2]
+    assert s.maintenance() == ()
+    with pytest.raises(tenure.NotFound):
+        s.cancel_maintenance(window, now=4 * HOUR)
+    with pytest.raises(tenure.NotFound):
+        s.announce_maintenance([7], start=5 * HOUR, until=6 * HOUR, now=4 * HOUR)
+    for nodes, start, until in (([], 5, 6), ([0], 6, 5), ([0], 1, 2)):
+        with pytest.raises(tenure.InvalidArgument, match="maintenance"):
+            s.announce_maintenance(nodes, start=start * HOUR, until=until * HOUR, now=4 * HOUR)
+    again = s.announce_maintenance([0], start=5 * HOUR, until=6 * HOUR, now=4 * HOUR)
+    s.cancel_maintenance(again, now=4 * HOUR)
+    assert s.maintenance() == ()
 
 
 def test_cancel_reconcile_and_budgets() -> None:

@@ -97,6 +97,13 @@ void Runner::CheckStart(const Start& start, std::span<const NodeId> nodes, const
     Check(node.health == NodeHealth::kUp, line_,
           absl::StrCat("law: start of ", name, " on ", node.name, ", which is ",
                        ToString(node.health)));
+    for (const auto& [title, window] : windows_) {
+      if (!window.nodes.contains(id) || now_ >= window.until) continue;
+      const TimePoint ends = now_ + s_->options().contract.Protection(spec);
+      Check(ends <= window.from - s_->options().grace - s_->options().tick, line_,
+            absl::StrCat("law: start of ", name, " on ", node.name, ", protected until ",
+                         Show(ends), ", in maintenance from ", Show(window.from)));
+    }
     Check(occupied_[id.value()] + spec.gpus_per_node.value() <= node.gpus, line_,
           absl::StrCat("law: start of ", name, " on ", node.name, ", where ", occupied_[id.value()],
                        " of ", node.gpus, " GPUs are occupied"));
@@ -122,6 +129,33 @@ void Runner::CheckStart(const Start& start, std::span<const NodeId> nodes, const
 }
 
 // Only a node that changes may move a promise to a later time.
+// A node that goes down takes exactly the runs on it along.
+void Runner::CheckLost(const std::string& name, NodeId id, NodeHealth health,
+                       const NodeReport& report) {
+  std::map<std::uint64_t, LossOutcome> expected;
+  for (const auto& [job_name, job] : jobs_) {
+    if (health != NodeHealth::kDown || !job.OnNodes() ||
+        std::find(job.nodes.begin(), job.nodes.end(), id) == job.nodes.end()) {
+      continue;
+    }
+    expected[job.entry.spec.id.value()] = job.cancelled              ? LossOutcome::kCancelled
+                                          : job.entry.spec.resumable ? LossOutcome::kRequeued
+                                                                     : LossOutcome::kFailedWithNode;
+  }
+  for (const LostRun& lost : report.lost) {
+    const auto it = expected.find(lost.workload.value());
+    Check(it != expected.end() && it->second == lost.outcome, line_,
+          absl::StrCat("law: ", name, " loses ", NameOf(lost.workload), ", reported as ",
+                       ToString(lost.outcome)));
+    if (it != expected.end()) expected.erase(it);
+  }
+  for (const auto& [workload, outcome] : expected) {
+    Check(false, line_,
+          absl::StrCat("law: ", name, " lost ", NameOf(WorkloadId(workload)),
+                       ", which is not reported"));
+  }
+}
+
 void Runner::CheckPromise(const Promise& promise, std::span<const NodeId> nodes) {
   const auto before = promised_.find(promise.workload.value());
   if (before != promised_.end() && last_node_change_ < before->second.made) {
@@ -294,6 +328,13 @@ void Runner::ExpectOne(const std::string& key, const YAML::Node& value) {
           line_,
           absl::StrCat(name, " waits because of ",
                        e.ok() ? ToString(e->reason) : e.status().ToString(), ", expected ", text));
+    });
+  } else if (key == "outcome") {
+    ForEach(value, [&](const std::string& name, const YAML::Node& want) {
+      const Job& job = JobOf(value, name);
+      const std::string text = job.outcome.has_value() ? ToString(*job.outcome) : "none";
+      Check(text == ToText(want), line_,
+            absl::StrCat("outcome of ", name, " is ", text, ", expected ", ToText(want)));
     });
   } else if (key == "promised") {
     ForEach(value, [&](const std::string& name, const YAML::Node& want) {

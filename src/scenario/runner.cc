@@ -148,7 +148,7 @@ void Runner::BuildScheduler() {
   for (const auto& [name, health] : case_.health) {
     const absl::StatusOr<NodeId> id = s_->cluster().Find(name);
     if (!id.ok()) throw BadScenario{0, absl::StrCat("health: no node ", name)};
-    MustBeOk(0, "health", s_->SetNode(*id, health, now_, now_));
+    MustBeOk(0, "health", s_->SetNode(*id, health, now_, now_).status());
   }
   set_up_ = true;
   wakeup_ = now_;
@@ -477,6 +477,7 @@ void Runner::EndRun(Job& job, TimePoint at, Phase phase) {
 }
 
 void Runner::AfterLoss(Job& job, LossOutcome outcome) {
+  job.outcome = outcome;
   switch (outcome) {
     case LossOutcome::kRequeued:
     case LossOutcome::kSuspended:
@@ -484,6 +485,7 @@ void Runner::AfterLoss(Job& job, LossOutcome outcome) {
       changes_.push_back({now_, ChangeKind::kRequeued, job.entry.name});
       break;
     case LossOutcome::kFailedByPreemption:
+    case LossOutcome::kFailedWithNode:
       job.phase = Phase::kFailed;
       job.ended = now_;
       changes_.push_back({now_, ChangeKind::kFailed, job.entry.name});
@@ -627,24 +629,35 @@ void Runner::Do(const TimelineEntry& entry) {
       const NodeHealth health = action == "drain"  ? NodeHealth::kDraining
                                 : action == "fail" ? NodeHealth::kDown
                                                    : NodeHealth::kUp;
-      if (!call(absl::StrCat(action, " ", name),
-                [&] { return s_->SetNode(id, health, since, now); })) {
+      NodeReport report;
+      if (!call(absl::StrCat(action, " ", name), [&] {
+            absl::StatusOr<NodeReport> answer = s_->SetNode(id, health, since, now);
+            if (answer.ok()) report = *std::move(answer);
+            return answer.status();
+          })) {
         continue;
       }
       Log(absl::StrCat(action, " ", name));
       last_node_change_ = now_;
-      if (health != NodeHealth::kDown) continue;
-      for (auto& [job_name, job] : jobs_) {
-        const bool there = job.phase == Phase::kStarting || job.phase == Phase::kRunning ||
-                           job.phase == Phase::kStopping;
-        if (!there || std::find(job.nodes.begin(), job.nodes.end(), id) == job.nodes.end()) {
-          continue;
-        }
-        LeaveNodes(job, since);
-        AfterLoss(job, s_->table().Find(job.entry.spec.id) != kNoSlot ? LossOutcome::kRequeued
-                       : job.cancelled                                ? LossOutcome::kCancelled
-                                       : LossOutcome::kFailedByPreemption);
+      CheckLost(name, id, health, report);
+      for (const LostRun& lost : report.lost) {
+        Job* job = FindJob(lost.workload);
+        if (job == nullptr || !job->OnNodes()) continue;
+        LeaveNodes(*job, since);
+        AfterLoss(*job, lost.outcome);
       }
+    }
+  } else if (action == "maintenance") {
+    DoMaintenance(entry);
+  } else if (action == "cancel_maintenance") {
+    const std::string name = ToText(value);
+    const auto window = windows_.find(name);
+    const MaintenanceId id =
+        window == windows_.end() ? MaintenanceId(0xfffffff0u) : window->second.id;
+    if (call(absl::StrCat("cancel_maintenance ", name),
+             [&] { return s_->CancelMaintenance(id, now); })) {
+      Log(absl::StrCat("cancel_maintenance ", name));
+      windows_.erase(name);
     }
   } else if (action == "add_node") {
     const NodeEntry node = ReadNode(value);
@@ -756,6 +769,36 @@ void Runner::Do(const TimelineEntry& entry) {
       if (call(what, [&] { return s_->ReportIdle(id, idle, now); }) && job) job->idle = idle;
     }
   }
+}
+
+void Runner::DoMaintenance(const TimelineEntry& entry) {
+  const TimePoint now = Now(entry);
+  Fields f(entry.value, "maintenance");
+  Window window;
+  std::vector<NodeId> ids;
+  const std::vector<std::string> names = ToNames(f.Require("nodes"));
+  for (const std::string& name : names) {
+    const absl::StatusOr<NodeId> found = s_->cluster().Find(name);
+    ids.push_back(found.ok() ? *found : NodeId(0xfffffff0u));
+  }
+  window.nodes.insert(ids.begin(), ids.end());
+  window.from = f.Has("from") ? TimePoint(ToDuration(f.Get("from"))) : now;
+  window.until = TimePoint(ToDuration(f.Require("until")));
+  const std::string name = f.Text("as", names.empty() ? "" : names[0]);
+  const std::string by = f.Text("by", "scenario"), why = f.Text("why", "");
+  f.Finish();
+  if (!Call(entry.line, entry.refused, absl::StrCat("maintenance ", name), [&] {
+        const absl::StatusOr<MaintenanceId> id =
+            s_->AnnounceMaintenance(ids, window.from, window.until, by, why, now);
+        if (id.ok()) window.id = *id;
+        return id.status();
+      })) {
+    return;
+  }
+  Log(absl::StrCat("maintenance ", name, " from ", Show(window.from), " until ",
+                   Show(window.until)));
+  windows_[name] = std::move(window);
+  last_node_change_ = now_;
 }
 
 void Runner::DoList(const TimelineEntry& entry) {

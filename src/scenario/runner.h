@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -62,7 +63,12 @@ class Runner {
     std::int64_t first_start_order = 0;
     Duration left = kNeverHappens;
     std::vector<NodeId> nodes;
-    std::size_t segment = 0;  // of the current run
+    std::size_t segment = 0;             // of the current run
+    std::optional<LossOutcome> outcome;  // of the last run that was stopped or lost
+
+    bool OnNodes() const {
+      return phase == Phase::kStarting || phase == Phase::kRunning || phase == Phase::kStopping;
+    }
   };
   // Occupancy of one run as the resource manager saw it.
   struct Segment {
@@ -95,6 +101,12 @@ class Runner {
     std::set<std::uint64_t> victims;
   };
 
+  struct Window {
+    MaintenanceId id;
+    std::set<NodeId> nodes;
+    TimePoint from{}, until{};
+  };
+
   struct Promised {
     TimePoint start_by{}, made{};
     std::set<NodeId> nodes;
@@ -117,6 +129,7 @@ class Runner {
   void Do(const TimelineEntry& entry);
   void DoSubmit(const TimelineEntry& entry, const JobEntry& job);
   void DoList(const TimelineEntry& entry);
+  void DoMaintenance(const TimelineEntry& entry);
   void DoRestore(const TimelineEntry& entry);
   void DoDecide(const TimelineEntry& entry);
   void RestoreFresh(int line);
@@ -136,6 +149,7 @@ class Runner {
   void CheckStop(const Stop& stop, const std::set<std::uint64_t>& held);
   void CheckStart(const Start& start, std::span<const NodeId> nodes, const Job& job);
   void CheckPromise(const Promise& promise, std::span<const NodeId> nodes);
+  void CheckLost(const std::string& name, NodeId id, NodeHealth health, const NodeReport& report);
   void CheckOverduePromises();
   void CheckVictims(const Decisions& d);
   void CheckBooks();
@@ -179,6 +193,7 @@ class Runner {
   std::set<Due> due_;
   std::map<std::uint64_t, Signalled> signalled_;  // by beneficiary
   std::map<std::uint64_t, Promised> promised_;    // by workload, until it starts
+  std::map<std::string, Window> windows_;         // of maintenance, by name
   TimePoint last_node_change_{Duration::min()};
   TimePoint wakeup_ = kNever;
   std::int64_t pass_ = 0, stops_ = 0, start_order_ = 0;

@@ -25,11 +25,19 @@ constexpr std::array<std::pair<const char*, absl::StatusCode>, 8> kCodes = {{
 }};
 
 const std::vector<std::string>& Actions() {
-  static const auto* const kActions = new std::vector<std::string>{
-      "submit",      "cancel",     "started", "start_failed", "ended", "stopped",
-      "stop_failed", "checkpoint", "idle",    "drain",        "up",    "fail",
-      "add_node",    "add_team",   "weight",  "close",        "list",  "decide",
-      "restore",     "make",       "move",    "boost"};
+  static const auto* const kActions =
+      new std::vector<std::string>{"submit",      "cancel",
+                                   "started",     "start_failed",
+                                   "ended",       "stopped",
+                                   "stop_failed", "checkpoint",
+                                   "idle",        "drain",
+                                   "up",          "fail",
+                                   "maintenance", "cancel_maintenance",
+                                   "add_node",    "add_team",
+                                   "weight",      "close",
+                                   "list",        "decide",
+                                   "restore",     "make",
+                                   "move",        "boost"};
   return *kActions;
 }
 

@@ -99,6 +99,7 @@ void CheckWorlds(const std::string& preset, std::uint64_t first, std::uint64_t w
     total.never_fits += c.never_fits;
     total.promises += c.promises;
     total.promised_starts += c.promised_starts;
+    total.lost_with_node += c.lost_with_node;
   }
   std::cout << preset << ": " << worlds << " worlds, " << total.events << " events ("
             << total.refused << " refused), " << total.passes << " passes, " << total.starts
@@ -106,14 +107,16 @@ void CheckWorlds(const std::string& preset, std::uint64_t first, std::uint64_t w
             << " from holds), " << total.holds << " holds, " << total.preempted << " preempted ("
             << total.preempted_funded << " funded), " << total.drained << " drained, "
             << total.cancelled << " cancelled, " << total.lost << " stopped, " << total.inferred
-            << " ends inferred, " << total.never_fits << " never fit, " << total.promises
-            << " promises, " << total.promised_starts << " promised starts\n";
+            << " ends inferred, " << total.lost_with_node << " lost with a node, "
+            << total.never_fits << " never fit, " << total.promises << " promises, "
+            << total.promised_starts << " promised starts\n";
   // The laws were put to the test.
   EXPECT_GT(total.gang_starts, 0);
   EXPECT_GT(total.hold_starts, 0);
   EXPECT_GT(total.preempted_funded, 0);
   EXPECT_GT(total.drained, 0);
   EXPECT_GT(total.inferred, 0);
+  EXPECT_GT(total.lost_with_node, 0);
   EXPECT_GT(total.refused, 0);
   if (preset != "ai2") {  // credit needs the fluid shares
     EXPECT_GT(total.promises, 0);

@@ -28,6 +28,7 @@ struct LawCounts {
   std::int64_t events = 0, refused = 0, passes = 0, starts = 0, gang_starts = 0, holds = 0;
   std::int64_t hold_starts = 0, preempted = 0, preempted_funded = 0, drained = 0, cancelled = 0;
   std::int64_t lost = 0, inferred = 0, never_fits = 0, promises = 0, promised_starts = 0;
+  std::int64_t lost_with_node = 0;
 };
 
 template <class Policy>
@@ -58,6 +59,7 @@ class LawChecker {
   void CheckPromise(const ShadowWorkload& w, const Response::Placed& p, const Response& r);
   void CheckPolicy(const Response& r);
   void CheckOrder(const Response& r);
+  void CheckLost(const Event& e, const Response& r);
   void CheckNothingIdle();
   void CheckBooks();
   void CheckCluster();
@@ -66,6 +68,24 @@ class LawChecker {
     return model_.Fits(w.spec, [&](int n) {
       return model_.nodes[static_cast<std::size_t>(n)].spec.gpus >= w.spec.gpus_per_node.value() &&
              (model_.MayUseLane(w) || !Lane(n));
+    });
+  }
+  std::int64_t Capacity() const {
+    std::int64_t sum = 0;
+    for (const auto& n : model_.nodes) sum += n.Up() ? n.spec.gpus * 1000 : 0;
+    return sum;
+  }
+  // Whether free GPUs hold it, were no maintenance announced.
+  bool FitsButForMaintenance(const ShadowWorkload& w) {
+    const bool any = std::any_of(model_.nodes.begin(), model_.nodes.end(),
+                                 [](const auto& n) { return n.closes != kNever; });
+    return any && model_.Fits(w.spec, [&](int n) {
+      return model_.nodes[static_cast<std::size_t>(n)].health == NodeHealth::kUp &&
+             (model_.MayUseLane(w) || !Lane(n)) &&
+             !(w.avoid_until > model_.now && w.spec.nodes == 1 && n == w.avoid) &&
+             (w.spec.nodes == 1 ? model_.Ends(w, model_.now) <= model_.ReservedAt(n)
+                                : model_.ReservedAt(n) == kNever) &&
+             model_.Free(n) >= w.spec.gpus_per_node.value();
     });
   }
   bool Lane(int node) { return scheduler().cluster().node(instance_.Node(node)).lane; }
@@ -97,13 +117,15 @@ std::string LawChecker<Policy>::Step(const Event& e) {
   const bool urgent = scheduler().dirty() || !passed_ || e.now >= wakeup_;
   if (pass) {
     model_.now = e.now;
+    model_.ApplyMaintenance();
     const bool edited = model_.ApplyEdits(e.now);
     before_ = {};
     bool settled = !edited;
     for (const auto& [id, w] : model_.workloads) {
       settled = settled && !w.cancel && (w.state != WorkloadState::kHeld);
     }
-    for (const auto& n : model_.nodes) settled = settled && n.health != NodeHealth::kDraining;
+    for (const auto& n : model_.nodes) settled = settled && !n.Leaving();
+    settled = settled && Capacity() == scheduler().Capacity().value();
     before_.exact_fluid = settled;
     for (int a = 0; a < static_cast<int>(model_.allocations.size()); ++a) {
       before_.placed.push_back(
@@ -140,6 +162,7 @@ std::string LawChecker<Policy>::Step(const Event& e) {
       if (last_.outcome != expected) Broken(7, "outcome ", static_cast<int>(last_.outcome));
       ++counts_.lost;
     }
+    if (e.kind == Event::Kind::kSetNode) CheckLost(e, last_);
     std::set<std::pair<WorkloadId, RunNumber>> open;
     if (e.kind == Event::Kind::kReconcile) {
       for (const auto& [id, w] : model_.workloads) {
@@ -216,8 +239,7 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
     if (w.state != WorkloadState::kRunning) continue;
     if (w.cancel) Broken(16, "w", id.value(), " is cancelled and goes on");
     for (int n : w.nodes) {
-      if (model_.nodes[static_cast<std::size_t>(n)].health == NodeHealth::kDraining &&
-          e.now >= w.protected_until &&
+      if (model_.nodes[static_cast<std::size_t>(n)].Leaving() && e.now >= w.protected_until &&
           std::none_of(r.stops.begin(), r.stops.end(),
                        [&](const auto& s) { return s.workload == id; })) {
         Broken(16, "w", id.value(), " is not stopped on draining node ", n);
@@ -268,6 +290,7 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
   start_ready();
   if (!broken_.empty()) return;
   // 3. Promised starts that are due.
+  std::set<WorkloadId> restated;
   for (auto& [id, w] : model_.workloads) {
     if (w.state != WorkloadState::kReserved) continue;
     const auto mine = [&, workload = id](const Response::Placed& p) {
@@ -288,7 +311,12 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
                           (x.state == WorkloadState::kRunning && x.start > x.decided &&
                            x.protected_until > e.now));
           });
-      if (!excused) Broken(14, "the promise to w", id.value(), " is due and not kept");
+      if (!model_.KeepsPromise(w, e.now)) {  // so late that its nodes close too soon: restated
+        model_.ReleaseHold(w);
+        restated.insert(id);
+      } else if (!excused) {
+        Broken(14, "the promise to w", id.value(), " is due and not kept");
+      }
       continue;
     }
     ++counts_.promised_starts;
@@ -325,7 +353,10 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
   }
   CheckPolicy(r);
   CheckVictims(r);
-  for (auto& [id, w] : model_.workloads) w.renewing = w.due = false;
+  for (auto& [id, w] : model_.workloads) {
+    w.renewing = restated.count(id) > 0;
+    w.due = false;
+  }
   for (const auto& p : r.promises) {
     ShadowWorkload* w = model_.Find(p.workload);
     if (w == nullptr || w->state != WorkloadState::kPending) continue;
@@ -363,6 +394,11 @@ void LawChecker<Policy>::CheckPromise(const ShadowWorkload& w, const Response::P
   if (due < model_.now || due > model_.now + cap) {
     Broken(14, "w", id, " is promised a start ", (p.expires - model_.now).count(), " us from now");
   }
+  for (int n : p.nodes) {
+    if (!model_.AdmitsBeforeClosing(n, w, due + model_.options.grace + model_.options.tick)) {
+      Broken(16, "w", id, " is promised node ", n, ", which closes before it would be done");
+    }
+  }
   for (const auto* list : {&r.starts, &r.holds}) {
     for (const auto& q : *list) {
       if (q.workload == p.workload) return;  // due at once: the nodes are ordinary again
@@ -396,7 +432,7 @@ void LawChecker<Policy>::CheckStop(const Response::Stopped& s, const Response& r
       return;
     case StopReason::kDrain:
       if (std::none_of(w->nodes.begin(), w->nodes.end(), [&](int n) {
-            return model_.nodes[static_cast<std::size_t>(n)].health == NodeHealth::kDraining;
+            return model_.nodes[static_cast<std::size_t>(n)].Leaving();
           })) {
         Broken(16, "w", s.workload.value(), " is on no draining node");
       }
@@ -437,7 +473,10 @@ void LawChecker<Policy>::CheckNodes(const char* what, const ShadowWorkload& w,
     const ShadowModel::Node& node = model_.nodes[static_cast<std::size_t>(n)];
     types.insert(node.spec.type);
     places.insert(model_.DomainOf(n, model_.RequiredLevel(w.spec)));
-    if (node.health != NodeHealth::kUp) Broken(16, name, "node ", n, " is not up");
+    if (!node.Up()) Broken(16, name, "node ", n, " is not up");
+    if (!model_.AdmitsBeforeClosing(n, w, model_.now)) {
+      Broken(16, name, "node ", n, " is announced to close before its minimum is over");
+    }
     if (node.spec.gpus < p.gpus_per_node) Broken(13, name, "node ", n, " is too small");
     // A node that joins moves the lane; what was claimed before stays.
     if (Lane(n) && !model_.MayUseLane(w) && w.state != WorkloadState::kHeld && !w.due) {
@@ -628,6 +667,27 @@ void LawChecker<Policy>::CheckOrder(const Response& r) {
   }
 }
 
+// A node that goes down names every run it takes along and what becomes of it.
+template <class Policy>
+void LawChecker<Policy>::CheckLost(const Event& e, const Response& r) {
+  std::vector<LostRun> expected;
+  const ShadowModel::Node& node = model_.nodes[static_cast<std::size_t>(e.index)];
+  if (e.health == NodeHealth::kDown && node.health != NodeHealth::kDown) {
+    for (const auto& [id, w] : model_.workloads) {
+      if (!w.Occupies() || std::count(w.nodes.begin(), w.nodes.end(), e.index) == 0) continue;
+      expected.push_back({id, w.run,
+                          w.cancel           ? LossOutcome::kCancelled
+                          : w.spec.resumable ? LossOutcome::kRequeued
+                                             : LossOutcome::kFailedWithNode});
+    }
+  }
+  counts_.lost_with_node += static_cast<std::int64_t>(expected.size());
+  if (r.lost != expected) {
+    Broken(7, "node ", e.index, " reports ", r.lost.size(), " lost runs, must be ",
+           expected.size());
+  }
+}
+
 template <class Policy>
 void LawChecker<Policy>::CheckNothingIdle() {
   for (const auto& [id, w] : model_.workloads) {
@@ -637,8 +697,8 @@ void LawChecker<Policy>::CheckNothingIdle() {
     }
     if (w.avoid_until > model_.now) continue;
     const bool fits = model_.Fits(w.spec, [&](int n) {
-      return model_.nodes[static_cast<std::size_t>(n)].health == NodeHealth::kUp &&
-             (model_.MayUseLane(w) || !Lane(n)) &&
+      return model_.nodes[static_cast<std::size_t>(n)].Up() && (model_.MayUseLane(w) || !Lane(n)) &&
+             model_.AdmitsBeforeClosing(n, w, model_.now) &&
              ((model_.ReservedAt(n) == kNever || (w.spec.nodes == 1 && model_.Admits(n, w))) ||
               (w.state == WorkloadState::kReserved &&
                std::count(w.nodes.begin(), w.nodes.end(), n) > 0)) &&
@@ -663,8 +723,7 @@ void LawChecker<Policy>::CheckCluster() {
     if (model_.Soon(n) < 0) {
       Broken(11, "node ", n, ": GPUs of a hold were given away");
     }
-    if (scheduler().Drained(instance_.Node(n)) !=
-        (node.health == NodeHealth::kDraining && occupied == 0)) {
+    if (scheduler().Drained(instance_.Node(n)) != (node.Leaving() && occupied == 0)) {
       Broken(16, "node ", n, ": Drained() is wrong");
     }
     if (node.health == NodeHealth::kDown && occupied > 0) Broken(16, "node ", n, " is down");
@@ -673,8 +732,6 @@ void LawChecker<Policy>::CheckCluster() {
 
 template <class Policy>
 void LawChecker<Policy>::CheckBooks() {
-  std::int64_t healthy = 0;
-  for (const auto& n : model_.nodes) healthy += n.health == NodeHealth::kUp ? n.spec.gpus : 0;
   if (scheduler().workloads() != model_.workloads.size()) {
     Broken(7, scheduler().workloads(), " workloads instead of ", model_.workloads.size());
     return;
@@ -699,7 +756,7 @@ void LawChecker<Policy>::CheckBooks() {
                (w.state == WorkloadState::kStopping || w.state == WorkloadState::kReserved ||
                 (w.state == WorkloadState::kPending && !model_.At(w.leaf).closed && EverFits(w)));
       }));
-      if (a == -1) check(16, "entitlement", s.entitlement.value(), healthy * 1000);
+      if (a == -1) check(16, "entitlement", s.entitlement.value(), Capacity());
     }
   }
 }
@@ -729,6 +786,7 @@ void LawChecker<Policy>::CheckExplanations() {
     const WaitReason expected = model_.At(w.leaf).closed          ? WaitReason::kClosed
                                 : !ever                           ? WaitReason::kNeverFits
                                 : w.state == WorkloadState::kHeld ? WaitReason::kWaitsForStop
+                                : FitsButForMaintenance(w)        ? WaitReason::kMaintenance
                                 : w.funded                        ? WaitReason::kNoCapacity
                                                                   : WaitReason::kUnfundedWaits;
     const bool again = scheduler().dirty() && w.submitted == model_.now;  // one more pass

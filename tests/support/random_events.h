@@ -24,6 +24,7 @@ class RandomEvents {
     nonsense_ = static_cast<int>(rng_.Below(8));
     crowd_ = 10 + static_cast<int>(rng_.Below(25));
     failures_ = static_cast<int>(rng_.Below(5));
+    windows_ = rng_.Chance(1, 3) ? 1 + static_cast<int>(rng_.Below(3)) : 0;
   }
 
   Event Next(ShadowModel& model) {
@@ -133,7 +134,7 @@ class RandomEvents {
 
   sim::Rng rng_;
   bool hurry_ = false;
-  int nonsense_ = 0, crowd_ = 20, failures_ = 1;
+  int nonsense_ = 0, crowd_ = 20, failures_ = 1, windows_ = 0;
   std::uint64_t last_id_ = 0;
   int added_ = 0;
   std::vector<WorkloadSpec> specs_;
@@ -146,7 +147,7 @@ inline Event RandomEvents::Make(ShadowModel& model) {
   const TimePoint now = Later(model.now);
   const bool full = model.workloads.size() >= static_cast<std::size_t>(crowd_);
   Event e;
-  const std::array<int, 17> weights = {full ? 3 : 22,
+  const std::array<int, 19> weights = {full ? 3 : 22,
                                        3,
                                        18,
                                        2,
@@ -162,6 +163,8 @@ inline Event RandomEvents::Make(ShadowModel& model) {
                                        rng_.Chance(1, 10) ? 1 : 0,
                                        2,
                                        1,
+                                       windows_,
+                                       windows_ > 0 ? 1 : 0,
                                        30};
   switch (static_cast<Kind>(rng_.Pick(weights))) {
     case Kind::kSubmit:
@@ -265,6 +268,19 @@ inline Event RandomEvents::Make(ShadowModel& model) {
       e.kind = Kind::kClose;
       e.index = static_cast<int>(Below(model.allocations.size()));
       break;
+    case Kind::kMaintenance:
+      e.kind = Kind::kMaintenance;
+      for (std::int64_t i = rng_.Below(3); i >= 0; --i) {
+        e.nodes.push_back(static_cast<int>(Below(model.nodes.size())));
+      }
+      e.at = now + kMinute * (rng_.Below(400) - 20);
+      e.until = std::max(e.at, now) + kMinute * (1 + rng_.Below(300));
+      break;
+    case Kind::kCancelMaintenance:
+      if (model.windows.empty()) break;
+      e.kind = Kind::kCancelMaintenance;
+      e.index = static_cast<int>(Below(model.windows.size()));
+      break;
     case Kind::kReconcile:
       e.kind = Kind::kReconcile;
       for (const auto& [id, w] : model.workloads) {
@@ -300,17 +316,20 @@ inline Event RandomEvents::Nonsense(ShadowModel& model) {
       break;
     case 4:
       e.at = TimePoint(Duration::min());
+      e.until = e.now;
       break;
     case 5:
       e.now = TimePoint(Duration::max());
       break;
     case 6:
       e.index = -1;
+      e.nodes = {-1};
       e.allocation.parent = 77;
       e.spec.allocation = AllocationId(0);
       break;
     case 7:
       e.index = 1'000;
+      e.nodes.clear();
       e.spec.allocation = AllocationId(1'000);
       e.node.domain = 55;
       break;

@@ -143,6 +143,8 @@ struct Event {
     kClose,
     kReconcile,
     kMove,
+    kMaintenance,
+    kCancelMaintenance,
     kDecide,
   };
   Kind kind = Kind::kDecide;
@@ -151,7 +153,9 @@ struct Event {
   WorkloadSpec spec;  // kSubmit: its allocation and GPU type are positions in the world
   WorkloadId id;
   RunNumber run;
-  int index = 0;  // of a node or an allocation
+  int index = 0;           // of a node, an allocation or, in order of announcement, a window
+  std::vector<int> nodes;  // of a window, which begins at `at`
+  TimePoint until{};       // its end
   NodeHealth health = NodeHealth::kUp;
   double weight = 1;
   bool idle = false;
@@ -160,10 +164,13 @@ struct Event {
   WorldSpec::Allocation allocation;
 
   std::string ToString() const {
-    constexpr const char* kNames[] = {
-        "submit",      "cancel",     "started",   "start-failed", "ended",    "stopped",
-        "stop-failed", "checkpoint", "idle",      "set-node",     "add-node", "add-allocation",
-        "set-weight",  "close",      "reconcile", "move",         "decide"};
+    constexpr const char* kNames[] = {"submit",       "cancel",      "started",
+                                      "start-failed", "ended",       "stopped",
+                                      "stop-failed",  "checkpoint",  "idle",
+                                      "set-node",     "add-node",    "add-allocation",
+                                      "set-weight",   "close",       "reconcile",
+                                      "move",         "maintenance", "cancel-maintenance",
+                                      "decide"};
     const auto us = [](TimePoint t) { return t.time_since_epoch().count(); };
     std::string s = absl::StrCat("@", us(now), " ", kNames[static_cast<std::size_t>(kind)]);
     switch (kind) {
@@ -197,6 +204,14 @@ struct Event {
         break;
       case Kind::kClose:
         absl::StrAppend(&s, " a", index);
+        break;
+      case Kind::kMaintenance:
+        absl::StrAppend(&s, " of");
+        for (int n : nodes) absl::StrAppend(&s, " ", n);
+        absl::StrAppend(&s, " from ", us(at), " until ", us(until));
+        break;
+      case Kind::kCancelMaintenance:
+        absl::StrAppend(&s, " ", index);
         break;
       case Kind::kReconcile:
         for (const RunRef& r : running) {
@@ -258,6 +273,7 @@ struct Response {
   TimePoint next_wakeup = kNever;
   LossOutcome outcome{};
   std::vector<std::pair<WorkloadId, RunNumber>> ended, unknown;
+  std::vector<LostRun> lost;  // with a node
   friend bool operator==(const Response&, const Response&) = default;
 
   bool ok() const { return code == absl::StatusCode::kOk; }
@@ -381,6 +397,7 @@ class Instance {
   std::vector<DomainId> domains_;
   std::vector<NodeId> nodes_;
   std::vector<AllocationId> allocations_;
+  std::vector<MaintenanceId> windows_;
 };
 
 template <class Policy>
@@ -427,9 +444,12 @@ Response Instance<Policy>::Tell(const Event& e) {
     case Event::Kind::kIdle:
       say(s.ReportIdle(e.id, e.idle, e.now));
       break;
-    case Event::Kind::kSetNode:
-      say(s.SetNode(Node(e.index), e.health, e.at, e.now));
+    case Event::Kind::kSetNode: {
+      const absl::StatusOr<NodeReport> report = s.SetNode(Node(e.index), e.health, e.at, e.now);
+      say(report.status());
+      if (report.ok()) r.lost = report->lost;
       break;
+    }
     case Event::Kind::kAddNode: {
       const absl::StatusOr<NodeId> id = Add(e.node, e.now);
       say(id.status());
@@ -452,6 +472,20 @@ Response Instance<Policy>::Tell(const Event& e) {
       break;
     case Event::Kind::kClose:
       say(s.CloseAllocation(Allocation(e.index), e.now));
+      break;
+    case Event::Kind::kMaintenance: {
+      std::vector<NodeId> nodes;
+      for (int n : e.nodes) nodes.push_back(Node(n));
+      const absl::StatusOr<MaintenanceId> id =
+          s.AnnounceMaintenance(std::move(nodes), e.at, e.until, "test", "because", e.now);
+      say(id.status());
+      if (id.ok()) windows_.push_back(*id);
+      break;
+    }
+    case Event::Kind::kCancelMaintenance:
+      say(s.CancelMaintenance(Known(windows_, e.index) ? windows_[static_cast<std::size_t>(e.index)]
+                                                       : MaintenanceId(1'000'000),
+                              e.now));
       break;
     case Event::Kind::kReconcile: {
       const absl::StatusOr<ReconcileReport> report = s.Reconcile(e.running, e.now);

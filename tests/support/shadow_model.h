@@ -74,6 +74,17 @@ class ShadowModel {
   struct Node {
     WorldSpec::NodeSpec spec;
     NodeHealth health = NodeHealth::kUp;
+    TimePoint closes = kNever;  // for maintenance, as of the last pass
+    bool closed = false;
+    bool Up() const { return health == NodeHealth::kUp && !closed; }
+    bool Leaving() const {
+      return health == NodeHealth::kDraining || (closed && health == NodeHealth::kUp);
+    }
+  };
+  struct Window {
+    std::vector<int> nodes;
+    TimePoint from{}, until{};
+    bool over = false;  // or called off
   };
   struct Allocation {
     WorldSpec::Allocation spec;
@@ -87,7 +98,7 @@ class ShadowModel {
 
   explicit ShadowModel(const WorldSpec& world) : options(world.options), domains(world.domains) {
     types = static_cast<int>(world.types.size());
-    for (const auto& n : world.nodes) nodes.push_back({n, NodeHealth::kUp});
+    for (const auto& n : world.nodes) nodes.push_back({n});
     for (const auto& a : world.allocations) allocations.push_back({a, false, false});
   }
 
@@ -96,7 +107,8 @@ class ShadowModel {
   int types = 0;
   std::vector<Node> nodes;
   std::vector<Allocation> allocations;
-  std::vector<Edit> edits;  // planned
+  std::vector<Edit> edits;      // planned
+  std::vector<Window> windows;  // of maintenance, as they were announced
   std::map<WorkloadId, ShadowWorkload> workloads;
   std::vector<Occupation> history;
   TimePoint now{};
@@ -200,9 +212,20 @@ class ShadowModel {
   }
   // Whether a reserved node takes work of `w` now: its protection must be over in time.
   bool Admits(int node, const ShadowWorkload& w) const {
-    const TimePoint at = ReservedAt(node);
-    if (at == kNever) return true;
-    return (w.funded ? now + BandLimit(BandOf(Protection(w.spec))) : now) <= at;
+    return Ends(w, now) <= ReservedAt(node) && AdmitsBeforeClosing(node, w, now);
+  }
+  // The end of its protection after a start at `start`, rounded up as shapes are.
+  TimePoint Ends(const ShadowWorkload& w, TimePoint start) const {
+    return w.funded ? start + BandLimit(BandOf(Protection(w.spec))) : start;
+  }
+  bool AdmitsBeforeClosing(int node, const ShadowWorkload& w, TimePoint start) const {
+    return Ends(w, start) <= nodes[static_cast<std::size_t>(node)].closes;
+  }
+  // Whether a reserved gang whose nodes are taken from `start` on is done when they close.
+  bool KeepsPromise(const ShadowWorkload& w, TimePoint start) const {
+    return std::all_of(w.nodes.begin(), w.nodes.end(), [&](int n) {
+      return AdmitsBeforeClosing(n, w, start + options.grace + options.tick);
+    });
   }
   int Depth() const {
     int depth = 0;
@@ -262,6 +285,40 @@ class ShadowModel {
   bool Legal(const Event& e);
   // Takes an accepted event (all but Decide) into the books.
   void Apply(const Event& e);
+
+  // Windows begin and end.
+  void ApplyMaintenance() {
+    for (Window& w : windows) w.over = w.over || w.until <= now;
+    for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
+      Node& node = nodes[static_cast<std::size_t>(n)];
+      node.closes = kNever;
+      for (const Window& w : windows) {
+        if (w.over || std::count(w.nodes.begin(), w.nodes.end(), n) == 0) continue;
+        node.closes = std::min(node.closes, w.from - options.grace - options.tick);
+      }
+      node.closed = node.closes <= now;
+      if (node.closed) LeaveService(n);
+    }
+    for (auto& [id, w] : workloads) {
+      if (w.state != WorkloadState::kReserved || KeepsPromise(w, w.promised - options.grace)) {
+        continue;
+      }
+      ReleaseHold(w);
+      w.renewing = true;
+    }
+  }
+  // Nobody waits for the node any more.
+  void LeaveService(int node) {
+    for (auto& [id, x] : workloads) {
+      if ((x.state != WorkloadState::kHeld && x.state != WorkloadState::kReserved) ||
+          std::count(x.nodes.begin(), x.nodes.end(), node) == 0) {
+        continue;
+      }
+      x.renewing = x.state == WorkloadState::kReserved;
+      ReleaseHold(x);
+      x.victims_until = TimePoint(-kTimeLimit);  // what it waited for is gone
+    }
+  }
 
   // Planned edits take effect. True if there was one.
   bool ApplyEdits(TimePoint at) {
@@ -442,6 +499,15 @@ inline bool ShadowModel::Legal(const Event& e) {
     }
     case Event::Kind::kClose:
       return HasAllocation(e.index) && !At(e.index).closed;
+    case Event::Kind::kMaintenance:
+      return !e.nodes.empty() && e.until > std::max(e.at, e.now) &&
+             e.until <= TimePoint(kTimeLimit) &&
+             std::all_of(e.nodes.begin(), e.nodes.end(), [&](int n) {
+               return n >= 0 && static_cast<std::size_t>(n) < nodes.size();
+             });
+    case Event::Kind::kCancelMaintenance:
+      return e.index >= 0 && static_cast<std::size_t>(e.index) < windows.size() &&
+             !windows[static_cast<std::size_t>(e.index)].over;
     case Event::Kind::kReconcile:
     case Event::Kind::kDecide:
       return true;
@@ -542,14 +608,11 @@ inline void ShadowModel::Apply(const Event& e) {
       if (n.health == e.health) break;
       n.health = e.health;
       if (e.health == NodeHealth::kUp) break;
+      LeaveService(e.index);
       std::vector<WorkloadId> over;
       for (auto& [id, x] : workloads) {
-        if (std::count(x.nodes.begin(), x.nodes.end(), e.index) == 0) continue;
-        if (x.state == WorkloadState::kHeld || x.state == WorkloadState::kReserved) {
-          x.renewing = x.state == WorkloadState::kReserved;
-          ReleaseHold(x);
-          x.victims_until = TimePoint(-kTimeLimit);  // what it waited for is gone
-        } else if (e.health == NodeHealth::kDown && Lose(x, e.at, false)) {
+        if (e.health == NodeHealth::kDown && x.Occupies() &&
+            std::count(x.nodes.begin(), x.nodes.end(), e.index) > 0 && Lose(x, e.at, false)) {
           over.push_back(id);
         }
       }
@@ -557,7 +620,7 @@ inline void ShadowModel::Apply(const Event& e) {
       break;
     }
     case Event::Kind::kAddNode:
-      nodes.push_back({e.node, NodeHealth::kUp});
+      nodes.push_back({e.node});
       break;
     case Event::Kind::kAddAllocation:
       allocations.push_back({e.allocation, false, false});
@@ -603,6 +666,12 @@ inline void ShadowModel::Apply(const Event& e) {
       }
       break;
     }
+    case Event::Kind::kMaintenance:
+      windows.push_back({e.nodes, std::max(e.at, now), e.until});
+      break;
+    case Event::Kind::kCancelMaintenance:
+      windows[static_cast<std::size_t>(e.index)].over = true;
+      break;
     case Event::Kind::kDecide:
       break;
   }

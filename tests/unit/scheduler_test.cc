@@ -132,6 +132,34 @@ TEST(Scheduler, UnfundedWorkThatStartsLateOnADrainingNodeIsStopped) {
   EXPECT_TRUE(x.s.Drained(x.n[0]));
 }
 
+TEST(Scheduler, ANodeThatFailsNamesEveryRunItTakesAlong) {
+  Ai2Site x(2);
+  WorkloadSpec lost = x.Job(4, x.a, 2, hours(1));
+  lost.resumable = false;
+  x.Submit(x.Job(9, x.a, 4, hours(1), 2), 0);  // on both nodes
+  x.Submit(lost, 0);
+  x.Submit(x.Job(5, x.b, 2, hours(1)), 0);
+  const Decisions d = x.DecideAndStart(0);
+  ASSERT_EQ(d.starts.size(), 3u);
+  NodeId node;
+  for (const Start& start : d.starts) {
+    if (start.workload == WorkloadId(4)) node = d.Nodes(start)[0];
+  }
+  // Tightest fit puts the other one beside it.
+  ASSERT_TRUE(x.s.Cancel(WorkloadId(5), x.At(60)).ok());
+  EXPECT_TRUE(x.s.SetNode(node, NodeHealth::kDraining, x.At(60))->lost.empty());
+  const NodeReport report = x.s.SetNode(node, NodeHealth::kDown, x.At(60), x.At(90)).value();
+  EXPECT_EQ(report.lost, (std::vector<LostRun>{
+                             {WorkloadId(4), RunNumber(1), LossOutcome::kFailedWithNode},
+                             {WorkloadId(5), RunNumber(1), LossOutcome::kCancelled},
+                             {WorkloadId(9), RunNumber(1), LossOutcome::kRequeued},
+                         }));
+  EXPECT_STREQ(ToString(report.lost[0].outcome), "failed-with-node");
+  EXPECT_EQ(x.s.Explain(WorkloadId(4)).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(x.s.Standing(x.a, x.At(90))->used_in_window, GpuCount(10) * seconds(60));
+  EXPECT_TRUE(x.s.SetNode(node, NodeHealth::kDown, x.At(91))->lost.empty());  // it is already
+}
+
 TEST(Scheduler, AClosedAllocationLosesItsHolds) {
   Ai2Site x(1);
   x.Submit(x.Job(1, x.a, 8, hours(1)), 0);

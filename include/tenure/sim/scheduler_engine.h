@@ -75,7 +75,13 @@ class SchedulerEngine : public Engine {
     return scheduler_.ReportIdle(id, idle, now);
   }
   absl::Status SetNode(NodeId node, NodeHealth health, TimePoint since, TimePoint now) override {
-    return scheduler_.SetNode(node, health, since, now);
+    return scheduler_.SetNode(node, health, since, now).status();
+  }
+  bool PlansMaintenance() const override { return true; }
+  absl::Status AnnounceMaintenance(NodeId node, TimePoint from, TimePoint until,
+                                   TimePoint now) override {
+    return scheduler_.AnnounceMaintenance({node}, from, until, "simulator", "maintenance", now)
+        .status();
   }
   bool NodeEmpty(NodeId node) const override {
     return scheduler_.cluster().node(node).runs.empty();
