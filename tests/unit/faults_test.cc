@@ -222,6 +222,34 @@ TEST(Hosts, MaintenanceIsAnnouncedAndEnds) {
   EXPECT_EQ(hosts.healthy(), GpuCount(32));
 }
 
+TEST(Hosts, StayInUseUntilMaintenanceThatIsPlannedFor) {
+  const FaultOptions o = {.maintenance = {{1, 1, hours(20), hours(26), hours(8)}}};
+  Hosts hosts(o, kFour, hours(4), true);
+  const std::optional<HostChange> told = hosts.Step();
+  ASSERT_TRUE(told.has_value() && told->announced.has_value());
+  EXPECT_EQ(told->health, NodeHealth::kUp);
+  EXPECT_EQ(told->announced->from, TimePoint(hours(20)));
+  EXPECT_EQ(told->announced->until, TimePoint(hours(26)));
+  EXPECT_EQ(hosts.healthy(), GpuCount(32));
+  EXPECT_EQ(hosts.Step()->health, NodeHealth::kDown);
+  EXPECT_EQ(hosts.Step()->health, NodeHealth::kUp);
+  EXPECT_EQ(hosts.next(), kNever);
+}
+
+TEST(Hosts, RollingMaintenanceTakesOneRackAfterTheOther) {
+  ClusterSpec cluster;
+  cluster.nodes = 5;
+  cluster.nodes_per_rack = 2;
+  const auto windows = RollingMaintenance(cluster, hours(10), hours(2), hours(12));
+  ASSERT_EQ(windows.size(), 3u);
+  EXPECT_EQ(windows[1].first_node, 2);
+  EXPECT_EQ(windows[1].nodes, 2);
+  EXPECT_EQ(windows[1].begin, hours(12));
+  EXPECT_EQ(windows[2].nodes, 1);
+  EXPECT_EQ(windows[2].end, hours(16));
+  EXPECT_EQ(windows[2].announced, hours(12));
+}
+
 TEST(Hosts, OverlappingWindowsEndWithTheLast) {
   const FaultOptions o = {.maintenance = {{0, 1, hours(10), hours(20), hours(1)},
                                           {0, 1, hours(15), hours(18), hours(1)},
@@ -466,8 +494,10 @@ TEST(SimulatedFaults, AnAnnouncedWindowNeedsNobodyWhereRunsEndWithTheirMinimum) 
   EXPECT_EQ(budget.repairs, 2);
   EXPECT_EQ(budget.repairs_human, 0);
   EXPECT_EQ(budget.runs_lost, 0);
-  EXPECT_EQ(budget.preemptions, 1);  // at 2:00
+  EXPECT_EQ(budget.preemptions, 1);
   EXPECT_EQ(budget.jobs_done, 1);
+  // It works until just before the window instead of draining for an hour.
+  EXPECT_GT(budget.occupancy.value(), Simulate(world, "fairtree", {}, o)->occupancy.value());
   const Metrics priority = Simulate(world, "priority", {}, o).value();
   EXPECT_EQ(priority.repairs, 2);
   EXPECT_EQ(priority.repairs_human, 1);

@@ -35,6 +35,13 @@ class Engine {
                                TimePoint /*now*/) {
     return absl::UnimplementedError("this engine does not know the health of nodes");
   }
+  // Whether it plans ahead of announced maintenance, so that nodes may stay in use until then.
+  virtual bool PlansMaintenance() const { return false; }
+  // The node will be down in [from, until). Only for engines that plan.
+  virtual absl::Status AnnounceMaintenance(NodeId /*node*/, TimePoint /*from*/, TimePoint /*until*/,
+                                           TimePoint /*now*/) {
+    return absl::UnimplementedError("this engine does not plan ahead of maintenance");
+  }
   // Whether no run is left on the node.
   virtual bool NodeEmpty(NodeId /*node*/) const { return false; }
   // No run is protected longer than this from its start; 0: protection, if there is any, may last

@@ -11,8 +11,9 @@
 // A host that breaks either fails (down at once, its runs are lost) or becomes unhealthy: it takes
 // nothing new and has to be empty before it is repaired. While somebody's run keeps it occupied it
 // waits; after a while a person negotiates with the owners, who save what they can, or the host
-// fails by itself and the runs are lost. Before a maintenance window the hosts drain too; whoever
-// is left when it begins is sent away.
+// fails by itself and the runs are lost. A maintenance window is announced: a scheduler that plans
+// ahead keeps the hosts in use until then, for any other they drain from the announcement on;
+// whoever is left when it begins is sent away.
 //
 // Deterministic: the numbers of a host come from a stream of its own, in the order of its faults,
 // so that two policies meet the same times of work, kinds of fault and times of repair. Times
@@ -37,8 +38,8 @@
 
 namespace tenure::sim {
 
-// Hosts [first_node, first_node + nodes) are down in [begin, end) and drain from `announced` before
-// that on.
+// Hosts [first_node, first_node + nodes) are down in [begin, end), which is announced `announced`
+// before.
 struct MaintenanceWindow {
   std::int32_t first_node = 0;
   std::int32_t nodes = 0;
@@ -61,6 +62,20 @@ struct FaultOptions {
   std::uint64_t seed = 1;
   std::vector<MaintenanceWindow> maintenance = {};
 };
+
+// Maintenance of one rack (without racks: one host) after the other, each for `length`, the next as
+// soon as one is done.
+inline std::vector<MaintenanceWindow> RollingMaintenance(const ClusterSpec& cluster, Duration begin,
+                                                         Duration length, Duration announced) {
+  std::vector<MaintenanceWindow> windows;
+  const std::int32_t rack = std::max(1, cluster.nodes_per_rack);
+  for (std::int32_t first = 0; first < cluster.nodes; first += rack) {
+    windows.push_back(
+        {first, std::min(rack, cluster.nodes - first), begin, begin + length, announced});
+    begin += length;
+  }
+  return windows;
+}
 
 // InvalidArgument naming the option and its value.
 inline absl::Status CheckFaults(const FaultOptions& o, const ClusterSpec& cluster) {
@@ -152,17 +167,24 @@ struct HostChange {
   bool notice = false;            // kDown: runs still there are asked to leave, by a person
   bool repair = false;            // work on the host begins
   std::optional<Duration> drain;  // it was unhealthy for so long before it was empty or down
+  struct Window {
+    TimePoint from, until;
+  };
+  std::optional<Window> announced;  // maintenance; `health` is as before
 };
 
 // The hosts of a cluster, all healthy at time 0, and their next changes. The caller applies each
 // change and says which unhealthy hosts are empty. O(log N) a change for N hosts.
 class Hosts {
  public:
-  // A person is called after an unhealthy host was occupied for `patience`.
-  Hosts(const FaultOptions& options, const ClusterSpec& cluster, Duration patience)
+  // A person is called after an unhealthy host was occupied for `patience`. `planned`: announced
+  // maintenance is reported as such; otherwise hosts drain then.
+  Hosts(const FaultOptions& options, const ClusterSpec& cluster, Duration patience,
+        bool planned = false)
       : model_(options, cluster.nodes),
         gpus_per_node_(cluster.gpus_per_node),
         patience_(patience),
+        planned_(planned),
         healthy_(cluster.gpus()),
         usable_(cluster.gpus()) {
     if (!model_.breaks() && options.maintenance.empty()) return;
@@ -174,8 +196,9 @@ class Hosts {
       for (std::int32_t i = 0; i < w.nodes; ++i) {
         const NodeId node(static_cast<std::uint32_t>(w.first_node + i));
         const TimePoint begin(w.begin), end(w.end);
-        events_.push({std::max(TimePoint(), begin - w.announced), Kind::kAnnounced, node, 0, end});
-        events_.push({begin, Kind::kMaintenance, node, 0, end});
+        const TimePoint told = std::max(TimePoint(), begin - w.announced);
+        events_.push({told, Kind::kAnnounced, node, 0, begin, end});
+        events_.push({begin, Kind::kMaintenance, node, 0, begin, end});
       }
     }
   }
@@ -205,14 +228,21 @@ class Hosts {
         h.unhealthy = true;
         h.since = e.time;
         unhealthy_.push_back(e.node);
-        events_.push({e.time + h.fault.unhealthy, Kind::kDies, e.node, h.epoch, {}});
-        events_.push({e.time + patience_, Kind::kNegotiated, e.node, h.epoch, {}});
+        events_.push({e.time + h.fault.unhealthy, Kind::kDies, e.node, h.epoch, {}, {}});
+        events_.push({e.time + patience_, Kind::kNegotiated, e.node, h.epoch, {}, {}});
         return Become(e.node, NodeHealth::kDraining);
       case Kind::kDies:
         return BeginRepair(e.node, e.time, false);
       case Kind::kNegotiated:
         return BeginRepair(e.node, e.time, true);
       case Kind::kAnnounced:
+        if (planned_) {
+          HostChange change;
+          change.node = e.node;
+          change.health = h.health;
+          change.announced = {e.from, e.until};
+          return change;
+        }
         h.announced = std::max(h.announced, e.until);
         if (h.health == NodeHealth::kUp) return Become(e.node, NodeHealth::kDraining);
         return std::nullopt;
@@ -220,7 +250,7 @@ class Hosts {
         HostChange change = GoDown(e.node, e.time);
         change.notice = true;
         h.down_until = std::max(h.down_until, e.until);
-        events_.push({h.down_until, Kind::kReady, e.node, h.epoch, {}});
+        events_.push({h.down_until, Kind::kReady, e.node, h.epoch, {}, {}});
         return change;
       }
       case Kind::kReady:
@@ -257,21 +287,21 @@ class Hosts {
     Kind kind;
     NodeId node;
     std::uint32_t epoch;
-    TimePoint until;
+    TimePoint from, until;  // of a window
     // For a min-queue.
     friend bool operator<(const Event& a, const Event& b) {
       if (a.time != b.time) return a.time > b.time;
       if (a.kind != b.kind) return a.kind > b.kind;
       if (a.node != b.node) return a.node > b.node;
       if (a.epoch != b.epoch) return a.epoch > b.epoch;
-      return a.until > b.until;
+      return std::pair(a.from, a.until) > std::pair(b.from, b.until);
     }
   };
 
   void ScheduleFault(NodeId node, TimePoint now) {
     Host& h = hosts_[node.value()];
     h.fault = model_.Next(node);
-    events_.push({now + h.fault.uptime, Kind::kBreaks, node, h.epoch, {}});
+    events_.push({now + h.fault.uptime, Kind::kBreaks, node, h.epoch, {}, {}});
   }
 
   HostChange Become(NodeId node, NodeHealth health) {
@@ -303,13 +333,14 @@ class Hosts {
     HostChange change = GoDown(node, now);
     change.notice = notice;
     const Host& h = hosts_[node.value()];
-    events_.push({now + h.fault.repair, Kind::kReady, node, h.epoch, {}});
+    events_.push({now + h.fault.repair, Kind::kReady, node, h.epoch, {}, {}});
     return change;
   }
 
   FaultModel model_;
   std::int64_t gpus_per_node_;
   Duration patience_;
+  bool planned_;
   std::int64_t healthy_, usable_;
   std::vector<Host> hosts_;
   std::vector<NodeId> unhealthy_;

@@ -75,7 +75,7 @@ class Simulation {
         recorder_(recorder),
         options_(options),
         faults_(options.faults, 0),
-        hosts_(options.faults, world.cluster, Patience(engine, options)),
+        hosts_(options.faults, world.cluster, Patience(engine, options), engine.PlansMaintenance()),
         jobs_(world.jobs.size()) {
     if (!hosts_.active()) return;
     nodes_of_.resize(world.jobs.size());
@@ -171,6 +171,7 @@ class Simulation {
   absl::Status Resubmit(std::uint32_t job, TimePoint now);
   void LeaveNodes(std::uint32_t job);
   absl::Status Change(const HostChange& change, TimePoint now);
+  void VoidPromises(NodeId node);
   absl::Status RepairEmptyHosts(TimePoint now);
   void Mix(std::uint64_t word) { digest_ = (digest_ ^ word) * 1099511628211ull; }
 
@@ -370,6 +371,13 @@ inline void Simulation::LeaveNodes(std::uint32_t job) {
 }
 
 inline absl::Status Simulation::Change(const HostChange& change, TimePoint now) {
+  if (change.announced.has_value()) {
+    // Promises that may reach into the window do not bind: they are restated.
+    const Duration reach = engine_.LongestProtection() * 2 + options_.grace * 2;
+    if (change.announced->from < now + reach) VoidPromises(change.node);
+    return engine_.AnnounceMaintenance(change.node, change.announced->from, change.announced->until,
+                                       now);
+  }
   if (absl::Status s = engine_.SetNode(change.node, change.health, now, now); !s.ok()) return s;
   if (change.health == NodeHealth::kDown) {
     const std::vector<std::uint32_t> runs = on_node_[change.node.value()];
@@ -379,18 +387,20 @@ inline absl::Status Simulation::Change(const HostChange& change, TimePoint now) 
       if (absl::Status s = Resubmit(job, now); !s.ok()) return s;
     }
   }
-  if (change.health != NodeHealth::kUp) {
-    for (const PromisedNodes& p : promised_) {
-      if (std::find(p.nodes.begin(), p.nodes.end(), change.node) != p.nodes.end()) {
-        recorder_.PromiseVoid(p.job);
-      }
-    }
-  }
+  if (change.health != NodeHealth::kUp) VoidPromises(change.node);
   if (change.drain.has_value()) {
     recorder_.HostDrained(now, *change.drain, *change.drain >= options_.faults.negotiate_after);
   }
   recorder_.Capacity(now, hosts_.healthy(), hosts_.usable(), GpuCount(world_.cluster.gpus()));
   return absl::OkStatus();
+}
+
+inline void Simulation::VoidPromises(NodeId node) {
+  for (const PromisedNodes& p : promised_) {
+    if (std::find(p.nodes.begin(), p.nodes.end(), node) != p.nodes.end()) {
+      recorder_.PromiseVoid(p.job);
+    }
+  }
 }
 
 inline absl::Status Simulation::RepairEmptyHosts(TimePoint now) {
