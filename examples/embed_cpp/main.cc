@@ -147,7 +147,7 @@ int main() {
                       state(3) == tenure::WorkloadState::kRunning;
 
   rm.Say("node-1 drains");
-  Must(scheduler.SetNode(*node, tenure::NodeHealth::kDraining, rm.now));
+  Must(scheduler.SetNode(*node, tenure::NodeHealth::kDraining, rm.now).status());
   rm.RunUntil(rm.now + minutes(1));
   const bool early = scheduler.Drained(*node);
   rm.RunUntil(rm.now + hours(1));
