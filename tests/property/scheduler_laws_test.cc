@@ -100,6 +100,11 @@ void CheckWorlds(const std::string& preset, std::uint64_t first, std::uint64_t w
     total.promises += c.promises;
     total.promised_starts += c.promised_starts;
     total.lost_with_node += c.lost_with_node;
+    total.closed_drains += c.closed_drains;
+    total.maintenance_waits += c.maintenance_waits;
+    total.session_caps += c.session_caps;
+    total.boosted_passes += c.boosted_passes;
+    total.rated_passes += c.rated_passes;
   }
   std::cout << preset << ": " << worlds << " worlds, " << total.events << " events ("
             << total.refused << " refused), " << total.passes << " passes, " << total.starts
@@ -109,7 +114,10 @@ void CheckWorlds(const std::string& preset, std::uint64_t first, std::uint64_t w
             << total.cancelled << " cancelled, " << total.lost << " stopped, " << total.inferred
             << " ends inferred, " << total.lost_with_node << " lost with a node, "
             << total.never_fits << " never fit, " << total.promises << " promises, "
-            << total.promised_starts << " promised starts\n";
+            << total.promised_starts << " promised starts, " << total.closed_drains
+            << " emptied for maintenance, " << total.maintenance_waits << " waits for it, "
+            << total.session_caps << " for the session cap, " << total.boosted_passes
+            << " passes with boosts, " << total.rated_passes << " with charge rates\n";
   // The laws were put to the test.
   EXPECT_GT(total.gang_starts, 0);
   EXPECT_GT(total.hold_starts, 0);
@@ -117,6 +125,11 @@ void CheckWorlds(const std::string& preset, std::uint64_t first, std::uint64_t w
   EXPECT_GT(total.drained, 0);
   EXPECT_GT(total.inferred, 0);
   EXPECT_GT(total.lost_with_node, 0);
+  EXPECT_GT(total.closed_drains, 0);
+  EXPECT_GT(total.maintenance_waits, 0);
+  EXPECT_GT(total.session_caps, 0);
+  EXPECT_GT(total.boosted_passes, 0);
+  EXPECT_GT(total.rated_passes, 0);
   EXPECT_GT(total.refused, 0);
   if (preset != "ai2") {  // credit needs the fluid shares
     EXPECT_GT(total.promises, 0);

@@ -28,7 +28,8 @@ struct LawCounts {
   std::int64_t events = 0, refused = 0, passes = 0, starts = 0, gang_starts = 0, holds = 0;
   std::int64_t hold_starts = 0, preempted = 0, preempted_funded = 0, drained = 0, cancelled = 0;
   std::int64_t lost = 0, inferred = 0, never_fits = 0, promises = 0, promised_starts = 0;
-  std::int64_t lost_with_node = 0;
+  std::int64_t lost_with_node = 0, closed_drains = 0, maintenance_waits = 0, session_caps = 0;
+  std::int64_t boosted_passes = 0, rated_passes = 0;
 };
 
 template <class Policy>
@@ -59,6 +60,8 @@ class LawChecker {
   void CheckPromise(const ShadowWorkload& w, const Response::Placed& p, const Response& r);
   void CheckPolicy(const Response& r);
   void CheckOrder(const Response& r);
+  void CheckCaps(const Response& r);
+  void CheckSessionCap(const ShadowWorkload& w, const Response& r);
   void CheckLost(const Event& e, const Response& r);
   void CheckNothingIdle();
   void CheckBooks();
@@ -72,7 +75,9 @@ class LawChecker {
   }
   std::int64_t Capacity() const {
     std::int64_t sum = 0;
-    for (const auto& n : model_.nodes) sum += n.Up() ? n.spec.gpus * 1000 : 0;
+    for (const auto& n : model_.nodes) {
+      sum += n.Up() ? n.spec.gpus * model_.RateAt(n.spec.type, model_.now) : 0;
+    }
     return sum;
   }
   // Whether free GPUs hold it, were no maintenance announced.
@@ -88,11 +93,17 @@ class LawChecker {
              model_.Free(n) >= w.spec.gpus_per_node.value();
     });
   }
+  bool SessionCapReached(const ShadowWorkload& w) {
+    if (model_.options.session_cap == 0) return false;
+    return model_.SessionCapReached(
+        w, scheduler().Standing(instance_.Allocation(w.leaf), model_.now).value().entitlement);
+  }
   bool Lane(int node) { return scheduler().cluster().node(instance_.Node(node)).lane; }
 
   // What CheckPolicy needs from before the pass.
   struct Before {
-    std::vector<std::int64_t> placed, use, ahead;  // by allocation
+    std::vector<std::int64_t> placed;      // charge of placed runs, by allocation
+    std::vector<std::int64_t> use, ahead;  // charged GPU-time
     std::vector<MilliGpu> fluid;
     bool exact_fluid = false;
   };
@@ -103,6 +114,7 @@ class LawChecker {
   Response last_;
   LawCounts counts_;
   std::string broken_;
+  std::vector<TimePoint> paid_;  // when funded runs were stopped for others
   TimePoint wakeup_ = kNever;
   bool passed_ = false;
 };
@@ -129,8 +141,8 @@ std::string LawChecker<Policy>::Step(const Event& e) {
     before_.exact_fluid = settled;
     for (int a = 0; a < static_cast<int>(model_.allocations.size()); ++a) {
       before_.placed.push_back(
-          model_.Gpus(a, [](const ShadowWorkload& w) { return w.funded && w.Placed(); }));
-      before_.use.push_back(model_.Use(a, e.now, true));
+          model_.Charges(a, [](const ShadowWorkload& w) { return w.funded && w.Placed(); }));
+      before_.use.push_back(model_.Use(a, e.now, true) / 1000);
       before_.ahead.push_back(model_.Ahead(a, e.now));
       const AllocationStanding s = scheduler().Standing(instance_.Allocation(a), e.now).value();
       before_.fluid.push_back(s.fluid);
@@ -149,6 +161,10 @@ std::string LawChecker<Policy>::Step(const Event& e) {
   }
   if (pass) {
     ++counts_.passes;
+    counts_.rated_passes += !model_.rates.empty();
+    counts_.boosted_passes +=
+        std::any_of(model_.allocations.begin(), model_.allocations.end(),
+                    [](const ShadowModel::Allocation& a) { return !a.boosts.empty(); });
     CheckPass(e, last_, urgent);
     wakeup_ = last_.next_wakeup;
     passed_ = true;
@@ -224,6 +240,7 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
     if (!touched.insert(p.workload).second) Broken(13, "decided twice: w", p.workload.value());
   }
   CheckOrder(r);
+  CheckCaps(r);
   // 1. Stops that owners and draining nodes asked for.
   for (const auto& s : r.stops) {
     CheckStop(s, r);
@@ -233,6 +250,10 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
     if (s.reason == StopReason::kDrain || s.reason == StopReason::kCancelled) {
       model_.Stop(*model_.Find(s.workload), s.reason);
       (s.reason == StopReason::kDrain ? counts_.drained : counts_.cancelled) += 1;
+      for (int n : model_.Find(s.workload)->nodes) {
+        if (s.reason != StopReason::kDrain) break;
+        counts_.closed_drains += model_.nodes[static_cast<std::size_t>(n)].closed;
+      }
     }
   }
   for (auto& [id, w] : model_.workloads) {
@@ -349,7 +370,9 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
     }
     CheckNodes("start", *w, p);
     counts_.gang_starts += w->spec.nodes > 1;
+    const bool promised = w->due;
     model_.Start(*w, p.nodes, p.run);
+    if (!promised) CheckSessionCap(*w, r);
   }
   CheckPolicy(r);
   CheckVictims(r);
@@ -558,14 +581,16 @@ void LawChecker<Policy>::CheckPolicy(const Response& r) {
         GpuTime(used),
         scheduler().Standing(instance_.Allocation(a), model_.now).value().entitlement);
   };
-  // GPUs and protected GPU-time that the pass gives to an allocation.
+  // Charge and protected GPU-time that the pass gives to an allocation.
   std::map<int, std::int64_t> gained, charged;
   const auto gains = [&](const Response::Placed& p) {
     const ShadowWorkload* w = model_.Find(p.workload);
     if (w == nullptr || !w->funded) return;
+    const int type = model_.nodes[static_cast<std::size_t>(p.nodes[0])].spec.type;
+    const std::int64_t charge = w->gpus() * model_.RateAt(type, model_.now);
     for (int a = w->leaf; a >= 0; a = model_.At(a).spec.parent) {
-      gained[a] += w->gpus();
-      charged[a] += w->gpus() * model_.Protection(w->spec).count();
+      gained[a] += charge;
+      charged[a] += charge * model_.Protection(w->spec).count() / 1000 + 1;
     }
   };
   for (const auto& p : r.starts) gains(p);
@@ -588,7 +613,7 @@ void LawChecker<Policy>::CheckPolicy(const Response& r) {
     for (const auto& [id, x] : model_.workloads) {
       if (model_.Inside(x.leaf, a) &&
           (x.cancel || x.state == WorkloadState::kStopping || x.hold_number > 0)) {
-        withdrawn += x.gpus() * model_.Protection(x.spec).count();
+        withdrawn += model_.Charge(x) * model_.Protection(x.spec).count() / 1000 + 1;
       }
     }
     const auto ia = static_cast<std::size_t>(a), ib = static_cast<std::size_t>(b);
@@ -619,17 +644,17 @@ void LawChecker<Policy>::CheckPolicy(const Response& r) {
       std::int64_t taken = 0;  // from the victim's leaf for the same beneficiary, at least
       for (const auto& t : r.stops) {
         const ShadowWorkload& x = *model_.Find(t.workload);
-        if (t.workload == s.workload) taken += x.gpus();
+        if (t.workload == s.workload) taken += model_.Charge(x);
       }
       const auto il = static_cast<std::size_t>(w.leaf), iv = static_cast<std::size_t>(v.leaf);
       std::int64_t lost = 0;
       for (const auto& t : r.stops) {
         const ShadowWorkload& x = *model_.Find(t.workload);
-        if (x.funded && x.leaf == w.leaf) lost += x.gpus();
+        if (x.funded && x.leaf == w.leaf) lost += model_.Charge(x);
       }
       const bool entitled =
-          (before_.placed[il] - lost + w.gpus()) * 1000 <= before_.fluid[il].value() &&
-          (before_.placed[iv] + gained[v.leaf] - taken) * 1000 >= before_.fluid[iv].value();
+          before_.placed[il] - lost + model_.RequestCharge(w) <= before_.fluid[il].value() &&
+          before_.placed[iv] + gained[v.leaf] - taken >= before_.fluid[iv].value();
       const bool gap =
           low == Duration::max() ? false : high == Duration::max() || high - low > o.big_gap;
       if (!entitled && !gap) {
@@ -637,6 +662,53 @@ void LawChecker<Policy>::CheckPolicy(const Response& r) {
                ": neither within the entitlements nor far over its budget");
       }
     }
+  }
+}
+
+// The preemption budget: never more funded runs stopped for others than the burst and what has come
+// in since.
+template <class Policy>
+void LawChecker<Policy>::CheckCaps(const Response& r) {
+  const SchedulerOptions& o = model_.options;
+  if (o.preemption_rate == 0) return;
+  for (const auto& s : r.stops) {
+    const ShadowWorkload* v = model_.Find(s.workload);
+    if (s.reason == StopReason::kPreempted && v != nullptr && v->funded) {
+      paid_.push_back(model_.now);
+    }
+  }
+  for (std::size_t i = 0; i < paid_.size(); ++i) {
+    const auto since = static_cast<std::int64_t>(paid_.size() - i);
+    if (model_.now - paid_[i] > kHour * 1000) continue;
+    if (since * kHour.count() >
+        o.preemption_burst * kHour.count() + o.preemption_rate * (model_.now - paid_[i]).count()) {
+      Broken(9, since, " funded runs stopped since ", paid_[i].time_since_epoch().count(),
+             ", over the preemption budget");
+      return;
+    }
+  }
+}
+
+// A session that has just started is the only one of its leaf, or all fit under the cap.
+template <class Policy>
+void LawChecker<Policy>::CheckSessionCap(const ShadowWorkload& w, const Response& r) {
+  if (model_.options.session_cap == 0 || !w.funded ||
+      w.spec.workload_class != WorkloadClass::kInteractive) {
+    return;
+  }
+  std::int64_t sessions = model_.Sessions(w.leaf);
+  for (const auto& s : r.stops) {  // may have been stopped before it started
+    const ShadowWorkload& v = *model_.Find(s.workload);
+    if (v.leaf == w.leaf && v.funded && v.Placed() &&
+        v.spec.workload_class == WorkloadClass::kInteractive) {
+      sessions -= model_.Charge(v);
+    }
+  }
+  const MilliGpu entitlement =
+      scheduler().Standing(instance_.Allocation(w.leaf), model_.now).value().entitlement;
+  if (sessions > model_.Charge(w) &&
+      sessions * 1000 > entitlement.value() * model_.options.session_cap) {
+    Broken(8, "w", w.spec.id.value(), " starts beyond the session cap of its leaf");
   }
 }
 
@@ -695,7 +767,7 @@ void LawChecker<Policy>::CheckNothingIdle() {
         model_.At(w.leaf).closed) {
       continue;
     }
-    if (w.avoid_until > model_.now) continue;
+    if (w.avoid_until > model_.now || SessionCapReached(w)) continue;
     const bool fits = model_.Fits(w.spec, [&](int n) {
       return model_.nodes[static_cast<std::size_t>(n)].Up() && (model_.MayUseLane(w) || !Lane(n)) &&
              model_.AdmitsBeforeClosing(n, w, model_.now) &&
@@ -746,8 +818,9 @@ void LawChecker<Policy>::CheckBooks() {
                  ", must be ", expected);
         }
       };
-      check(1, "charged use", s.used_in_window.value(), model_.Use(a, at, true));
-      check(1, "unfunded use", s.unfunded_in_window.value(), model_.Use(a, at, false));
+      check(1, "charged use in thousandths", s.used_in_window.value() * 1000 + s.used_rest,
+            model_.Use(a, at, true));
+      check(1, "unfunded use", s.unfunded_in_window.value(), model_.Use(a, at, false) / 1000);
       check(2, "committed ahead", s.committed_ahead.value(), model_.Ahead(a, at));
       check(1, "placed", s.placed.value(),
             model_.Gpus(a, [](const ShadowWorkload& w) { return w.funded && w.Placed(); }));
@@ -783,9 +856,12 @@ void LawChecker<Policy>::CheckExplanations() {
     if (w.state != WorkloadState::kPending && w.state != WorkloadState::kHeld) continue;
     const bool ever = EverFits(w);
     counts_.never_fits += !ever;
+    counts_.maintenance_waits += x.reason == WaitReason::kMaintenance;
+    counts_.session_caps += x.reason == WaitReason::kSessionCap;
     const WaitReason expected = model_.At(w.leaf).closed          ? WaitReason::kClosed
                                 : !ever                           ? WaitReason::kNeverFits
                                 : w.state == WorkloadState::kHeld ? WaitReason::kWaitsForStop
+                                : SessionCapReached(w)            ? WaitReason::kSessionCap
                                 : FitsButForMaintenance(w)        ? WaitReason::kMaintenance
                                 : w.funded                        ? WaitReason::kNoCapacity
                                                                   : WaitReason::kUnfundedWaits;

@@ -24,6 +24,7 @@ class RandomEvents {
     nonsense_ = static_cast<int>(rng_.Below(8));
     crowd_ = 10 + static_cast<int>(rng_.Below(25));
     failures_ = static_cast<int>(rng_.Below(5));
+    rates_ = rng_.Chance(1, 3) ? 1 : 0;
     windows_ = rng_.Chance(1, 3) ? 1 + static_cast<int>(rng_.Below(3)) : 0;
   }
 
@@ -134,7 +135,7 @@ class RandomEvents {
 
   sim::Rng rng_;
   bool hurry_ = false;
-  int nonsense_ = 0, crowd_ = 20, failures_ = 1, windows_ = 0;
+  int nonsense_ = 0, crowd_ = 20, failures_ = 1, windows_ = 0, rates_ = 0;
   std::uint64_t last_id_ = 0;
   int added_ = 0;
   std::vector<WorkloadSpec> specs_;
@@ -147,7 +148,7 @@ inline Event RandomEvents::Make(ShadowModel& model) {
   const TimePoint now = Later(model.now);
   const bool full = model.workloads.size() >= static_cast<std::size_t>(crowd_);
   Event e;
-  const std::array<int, 19> weights = {full ? 3 : 22,
+  const std::array<int, 21> weights = {full ? 3 : 22,
                                        3,
                                        18,
                                        2,
@@ -165,6 +166,8 @@ inline Event RandomEvents::Make(ShadowModel& model) {
                                        1,
                                        windows_,
                                        windows_ > 0 ? 1 : 0,
+                                       1,
+                                       rates_,
                                        30};
   switch (static_cast<Kind>(rng_.Pick(weights))) {
     case Kind::kSubmit:
@@ -268,6 +271,20 @@ inline Event RandomEvents::Make(ShadowModel& model) {
       e.kind = Kind::kClose;
       e.index = static_cast<int>(Below(model.allocations.size()));
       break;
+    case Kind::kBoost:
+      e.kind = Kind::kBoost;
+      e.index = static_cast<int>(Below(model.allocations.size()));
+      e.weight = RandomWeight(rng_);
+      e.at = now + kMinute * (rng_.Below(200) - 50);
+      e.until = std::max(e.at, now) + kMinute * (rng_.Below(200) - 5);
+      break;
+    case Kind::kSetRate: {
+      constexpr std::int32_t kRates[] = {1000, 500, 250, 2000, 1500, 50};
+      e.kind = Kind::kSetRate;
+      e.index = static_cast<int>(Below(static_cast<std::size_t>(model.types)));
+      e.rate = kRates[Below(std::size(kRates))];
+      break;
+    }
     case Kind::kMaintenance:
       e.kind = Kind::kMaintenance;
       for (std::int64_t i = rng_.Below(3); i >= 0; --i) {
@@ -324,12 +341,14 @@ inline Event RandomEvents::Nonsense(ShadowModel& model) {
     case 6:
       e.index = -1;
       e.nodes = {-1};
+      e.rate = 0;
       e.allocation.parent = 77;
       e.spec.allocation = AllocationId(0);
       break;
     case 7:
       e.index = 1'000;
       e.nodes.clear();
+      e.rate = kMaxChargeRate + 1;
       e.spec.allocation = AllocationId(1'000);
       e.node.domain = 55;
       break;

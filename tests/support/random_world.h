@@ -122,6 +122,11 @@ inline WorldSpec RandomWorld(sim::Rng& rng, const SchedulerOptions& base) {
     for (Duration& cap : o.contract.cap) cap = kMinute * rng.Below(300);
   }
   if (rng.Chance(1, 3)) o.idle_after = kMinute * rng.Below(120);
+  if (rng.Chance(1, 4)) {
+    o.preemption_rate = 1 + rng.Below(4);
+    o.preemption_burst = 1 + rng.Below(4);
+  }
+  if (rng.Chance(1, 4)) o.session_cap = 1 + rng.Below(600);
   return world;
 }
 
@@ -145,6 +150,8 @@ struct Event {
     kMove,
     kMaintenance,
     kCancelMaintenance,
+    kBoost,
+    kSetRate,
     kDecide,
   };
   Kind kind = Kind::kDecide;
@@ -155,7 +162,8 @@ struct Event {
   RunNumber run;
   int index = 0;           // of a node, an allocation or, in order of announcement, a window
   std::vector<int> nodes;  // of a window, which begins at `at`
-  TimePoint until{};       // its end
+  TimePoint until{};       // its end, or that of a boost, which begins at `at`
+  std::int32_t rate = kStandardRate;
   NodeHealth health = NodeHealth::kUp;
   double weight = 1;
   bool idle = false;
@@ -170,7 +178,7 @@ struct Event {
                                       "set-node",     "add-node",    "add-allocation",
                                       "set-weight",   "close",       "reconcile",
                                       "move",         "maintenance", "cancel-maintenance",
-                                      "decide"};
+                                      "boost",        "set-rate",    "decide"};
     const auto us = [](TimePoint t) { return t.time_since_epoch().count(); };
     std::string s = absl::StrCat("@", us(now), " ", kNames[static_cast<std::size_t>(kind)]);
     switch (kind) {
@@ -201,6 +209,13 @@ struct Event {
         break;
       case Kind::kMove:
         absl::StrAppend(&s, " a", index, " below ", allocation.parent);
+        break;
+      case Kind::kBoost:
+        absl::StrAppend(&s, " a", index, " weight ", weight, " from ", us(at), " until ",
+                        us(until));
+        break;
+      case Kind::kSetRate:
+        absl::StrAppend(&s, " type ", index, " ", rate);
         break;
       case Kind::kClose:
         absl::StrAppend(&s, " a", index);
@@ -243,7 +258,9 @@ inline std::string ToString(const WorldSpec& w) {
                   o.reservation.block.value(), " ", o.reservation.block_credit.count(), " credit ",
                   o.reservation.first_credit.count(), " ", o.reservation.restart_credit.count(),
                   " lane ", o.lane_permille, " express ", o.express, " refuse_livelock ",
-                  o.contract.refuse_livelock, " idle_after ", o.idle_after.count(), " caps");
+                  o.contract.refuse_livelock, " idle_after ", o.idle_after.count(), " preemption ",
+                  o.preemption_rate, " ", o.preemption_burst, " session_cap ", o.session_cap,
+                  " caps");
   for (Duration cap : o.contract.cap) absl::StrAppend(&s, " ", cap.count());
   return s;
 }
@@ -469,6 +486,14 @@ Response Instance<Policy>::Tell(const Event& e) {
     case Event::Kind::kMove:
       say(s.MoveAllocation(Allocation(e.index), Allocation(e.allocation.parent), e.now, "test",
                            "because"));
+      break;
+    case Event::Kind::kBoost:
+      say(s.Boost(Allocation(e.index), Weight{e.weight}, e.at, e.until, "test", "because", e.now));
+      break;
+    case Event::Kind::kSetRate:
+      say(s.SetChargeRate(
+          Known(types_, e.index) ? types_[static_cast<std::size_t>(e.index)] : GpuTypeId(60'000),
+          e.rate, e.now));
       break;
     case Event::Kind::kClose:
       say(s.CloseAllocation(Allocation(e.index), e.now));

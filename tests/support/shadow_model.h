@@ -24,6 +24,7 @@ struct Occupation {
   RunNumber run;
   int leaf = 0;
   std::int64_t gpus = 0;
+  int type = 0;
   bool funded = false;
   TimePoint begin{}, end = kNever;
   bool inferred = false;  // closed without an end record, which may still come
@@ -89,17 +90,26 @@ class ShadowModel {
   struct Allocation {
     WorldSpec::Allocation spec;
     bool closed = false, charged = false;
+    double base = spec.weight;                     // without boosts
+    std::vector<std::pair<int, double>> boosts{};  // in force: number and weight
   };
   struct Edit {
     int allocation = 0;
     double weight = 0;
     TimePoint effective{};
+    int boost = 0;  // its number; 0: a change for good
+    bool ends = false;
+  };
+  struct Rate {
+    int type = 0;
+    TimePoint at{};  // from then on
+    std::int64_t permille = kStandardRate;
   };
 
   explicit ShadowModel(const WorldSpec& world) : options(world.options), domains(world.domains) {
     types = static_cast<int>(world.types.size());
     for (const auto& n : world.nodes) nodes.push_back({n});
-    for (const auto& a : world.allocations) allocations.push_back({a, false, false});
+    for (const auto& a : world.allocations) allocations.push_back({a});
   }
 
   SchedulerOptions options;
@@ -107,7 +117,9 @@ class ShadowModel {
   int types = 0;
   std::vector<Node> nodes;
   std::vector<Allocation> allocations;
-  std::vector<Edit> edits;      // planned
+  std::vector<Edit> edits;  // planned
+  std::vector<Rate> rates;  // as they were set
+  int boosts = 0;
   std::vector<Window> windows;  // of maintenance, as they were announced
   std::map<WorkloadId, ShadowWorkload> workloads;
   std::vector<Occupation> history;
@@ -143,14 +155,44 @@ class ShadowModel {
     }
     return true;
   }
-  // GPU-time of `allocation` and all below in [to - lookback, to).
+  // Charge of a GPU of `type` at `at`, thousandths.
+  std::int64_t RateAt(int type, TimePoint at) const {
+    std::int64_t rate = kStandardRate;
+    for (const Rate& r : rates) {
+      if (r.type == type && r.at <= at) rate = r.permille;
+    }
+    return rate;
+  }
+  // What a workload takes of a share: by its nodes, or by its request, for any type the dearest.
+  std::int64_t Charge(const ShadowWorkload& w) const {
+    if (!w.nodes.empty() && w.state != WorkloadState::kReserved) {
+      return w.gpus() * RateAt(nodes[static_cast<std::size_t>(w.nodes[0])].spec.type, now);
+    }
+    return RequestCharge(w);
+  }
+  std::int64_t RequestCharge(const ShadowWorkload& w) const {
+    if (w.spec.gpu_type != kAnyGpuType) return w.gpus() * RateAt(w.spec.gpu_type.value(), now);
+    std::int64_t dearest = 0;
+    for (int type = 0; type < types; ++type) dearest = std::max(dearest, RateAt(type, now));
+    return w.gpus() * dearest;
+  }
+  // Charged GPU-time of `allocation` and all below in [to - lookback, to), in thousandths; unfunded
+  // occupancy at the standard rate.
   std::int64_t Use(int allocation, TimePoint to, bool funded) const {
     const TimePoint from = to - options.lookback;
     std::int64_t sum = 0;
     for (const Occupation& o : history) {
       if (o.funded != funded || !Inside(o.leaf, allocation)) continue;
-      const TimePoint begin = std::max(o.begin, from), end = std::min(o.end, to);
-      if (end > begin) sum += o.gpus * (end - begin).count();
+      TimePoint begin = std::max(o.begin, from);
+      const TimePoint end = std::min(o.end, to);
+      while (begin < end) {
+        TimePoint next = end;  // until the rate changes
+        for (const Rate& r : rates) {
+          if (funded && r.type == o.type && r.at > begin) next = std::min(next, r.at);
+        }
+        sum += o.gpus * (next - begin).count() * (funded ? RateAt(o.type, begin) : kStandardRate);
+        begin = next;
+      }
     }
     return sum;
   }
@@ -158,8 +200,37 @@ class ShadowModel {
     std::int64_t sum = 0;
     for (const auto& [id, w] : workloads) {
       if (w.committed && w.protected_until > at && Inside(w.leaf, allocation)) {
-        sum += w.gpus() * (w.protected_until - at).count();
+        sum += Charge(w) * (w.protected_until - at).count();
       }
+    }
+    return sum / 1000;
+  }
+  // Charge of the funded sessions placed in a leaf.
+  std::int64_t Sessions(int leaf) const {
+    std::int64_t sum = 0;
+    for (const auto& [id, w] : workloads) {
+      if (w.leaf == leaf && w.funded && w.Placed() &&
+          w.spec.workload_class == WorkloadClass::kInteractive) {
+        sum += Charge(w);
+      }
+    }
+    return sum;
+  }
+  // Whether the cap on sessions keeps it waiting in a leaf that is entitled to `entitlement`.
+  bool SessionCapReached(const ShadowWorkload& w, MilliGpu entitlement) const {
+    if (options.session_cap == 0 || !w.funded ||
+        w.spec.workload_class != WorkloadClass::kInteractive) {
+      return false;
+    }
+    const std::int64_t sessions = Sessions(w.leaf);
+    return sessions > 0 &&
+           (sessions + RequestCharge(w)) * 1000 > entitlement.value() * options.session_cap;
+  }
+  template <class Which>
+  std::int64_t Charges(int allocation, Which which) const {
+    std::int64_t sum = 0;
+    for (const auto& [id, w] : workloads) {
+      if (Inside(w.leaf, allocation) && which(w)) sum += Charge(w);
     }
     return sum;
   }
@@ -326,10 +397,20 @@ class ShadowModel {
     std::stable_sort(edits.begin(), edits.end(),
                      [](const Edit& a, const Edit& b) { return a.effective < b.effective; });
     while (!edits.empty() && edits.front().effective <= at) {
-      Allocation& a = allocations[static_cast<std::size_t>(edits.front().allocation)];
-      any = any || a.spec.weight != edits.front().weight;
-      a.spec.weight = edits.front().weight;
+      const Edit edit = edits.front();
       edits.erase(edits.begin());
+      Allocation& a = allocations[static_cast<std::size_t>(edit.allocation)];
+      if (edit.boost == 0) {
+        a.base = edit.weight;
+        a.boosts.clear();
+      } else if (edit.ends) {
+        std::erase_if(a.boosts, [&](const auto& b) { return b.first == edit.boost; });
+      } else {
+        a.boosts.emplace_back(edit.boost, edit.weight);
+      }
+      const double weight = a.boosts.empty() ? a.base : a.boosts.back().second;
+      any = any || a.spec.weight != weight;
+      a.spec.weight = weight;
     }
     if (any) Reclassify();
     return any;
@@ -488,6 +569,12 @@ inline bool ShadowModel::Legal(const Event& e) {
     case Event::Kind::kSetWeight:
       return HasAllocation(e.index) && !At(e.index).closed && e.weight >= 0 &&
              std::isfinite(e.weight) && e.at.time_since_epoch() <= kTimeLimit;
+    case Event::Kind::kBoost:
+      return HasAllocation(e.index) && !At(e.index).closed && e.weight >= 0 &&
+             std::isfinite(e.weight) && e.until > std::max(e.at, e.now) &&
+             e.until <= TimePoint(kTimeLimit);
+    case Event::Kind::kSetRate:
+      return e.index >= 0 && e.index < types && e.rate >= 1 && e.rate <= kMaxChargeRate;
     case Event::Kind::kMove: {
       const int to = e.allocation.parent;
       if (!HasAllocation(e.index) || (to != -1 && !HasAllocation(to))) return false;
@@ -539,7 +626,9 @@ inline void ShadowModel::Apply(const Event& e) {
       w->last_seen = now;
       w->protected_until = e.at + w->ideal;
       w->committed = w->funded;
-      history.push_back({e.id, e.run, w->leaf, w->gpus(), w->funded, e.at, kNever, false});
+      history.push_back({e.id, e.run, w->leaf, w->gpus(),
+                         nodes[static_cast<std::size_t>(w->nodes[0])].spec.type, w->funded, e.at,
+                         kNever, false});
       break;
     case Event::Kind::kStartFailed: {
       if (w->spec.nodes == 1) {
@@ -623,11 +712,19 @@ inline void ShadowModel::Apply(const Event& e) {
       nodes.push_back({e.node});
       break;
     case Event::Kind::kAddAllocation:
-      allocations.push_back({e.allocation, false, false});
+      allocations.push_back({e.allocation});
       Reclassify();
       break;
     case Event::Kind::kSetWeight:
       edits.push_back({e.index, e.weight, std::max(e.at, now)});
+      break;
+    case Event::Kind::kBoost:
+      ++boosts;
+      edits.push_back({e.index, e.weight, std::max(e.at, now), boosts, false});
+      edits.push_back({e.index, e.weight, e.until, boosts, true});
+      break;
+    case Event::Kind::kSetRate:
+      rates.push_back({e.index, now, e.rate});
       break;
     case Event::Kind::kMove:
       allocations[static_cast<std::size_t>(e.index)].spec.parent = e.allocation.parent;

@@ -116,6 +116,44 @@ int FewestDomains(const Cluster& c, const Shape& s, GpuTypeId type, int within_l
   return fewest;
 }
 
+TEST(Placement, UsesANodeThatClosesForWhatIsOverInTimeOnly) {
+  sim::Rng rng(11);
+  int gangs = 0, refused = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const Cluster before = RandomCluster(rng, rng.Chance(1, 2) ? 0 : 250);
+    Cluster c = before;
+    for (std::uint32_t n = 0; n < c.size(); ++n) {
+      if (rng.Chance(1, 2)) continue;
+      c.SetMaintenance(NodeId(n), TimePoint(BandLimit(0) * rng.Below(5)), true, rng.Chance(1, 4));
+    }
+    Shape s = RandomShape(rng);
+    s.band = static_cast<std::uint8_t>(rng.Below(3));
+    const auto usable = [&](const Node& n) {
+      return n.up() && n.free() >= s.gpus && s.EndsBy(TimePoint()) <= n.closes_at;
+    };
+    std::vector<NodeId> nodes;
+    const bool found = PlaceFree(c, s, NoNodeScore{}, kNoNode, nodes);
+    ASSERT_EQ(found, Possible(c, s, usable)) << i;
+    for (NodeId n : nodes) {
+      ASSERT_TRUE(usable(c.node(n))) << i;
+      gangs += s.nodes > 1 && c.node(n).closing;
+    }
+    // Called off, everything is as before.
+    for (std::uint32_t n = 0; n < c.size(); ++n) {
+      c.SetMaintenance(NodeId(n), kNever, false, false);
+    }
+    std::vector<NodeId> after, expected;
+    EXPECT_EQ(PlaceFree(c, s, NoNodeScore{}, kNoNode, after),
+              PlaceFree(before, s, NoNodeScore{}, kNoNode, expected));
+    EXPECT_EQ(after, expected);
+    EXPECT_EQ(c.free(), before.free());
+    EXPECT_EQ(c.healthy(), before.healthy());
+    refused += !found && !after.empty();
+  }
+  EXPECT_GT(gangs, 50);
+  EXPECT_GT(refused, 50);
+}
+
 TEST(Placement, FindsAPlaceExactlyWhenThereIsOne) {
   sim::Rng rng(5);
   int placed = 0, gangs = 0;
