@@ -210,6 +210,21 @@ void Runner::CheckVictims(const Decisions& d) {
 }
 
 // The scheduler's books against those of the resource manager.
+// What a GPU of `type` is charged in [begin, end), in thousandths of a microsecond.
+absl::int128 Runner::Charged(GpuTypeId type, TimePoint begin, TimePoint end) const {
+  absl::int128 sum = 0;
+  std::int64_t rate = kStandardRate;
+  for (const RateChange& change : rates_) {  // by time
+    if (change.type != type || change.at >= end) continue;
+    if (change.at > begin) {
+      sum += absl::int128(rate) * (change.at - begin).count();
+      begin = change.at;
+    }
+    rate = change.permille;
+  }
+  return sum + absl::int128(rate) * (end - begin).count();
+}
+
 void Runner::CheckBooks() {
   if (!variant_.plain()) return;
   occupied_.resize(s_->cluster().size());
@@ -225,7 +240,11 @@ void Runner::CheckBooks() {
   for (const Segment& s : segments_) {
     const TimePoint begin = std::max(s.begin, window), end = std::min(s.end, now_);
     if (end <= begin) continue;
-    (s.funded ? funded : unfunded)[s.leaf.value()] += absl::int128(s.gpus) * (end - begin).count();
+    if (s.funded) {
+      funded[s.leaf.value()] += absl::int128(s.gpus) * Charged(s.type, begin, end);
+    } else {
+      unfunded[s.leaf.value()] += absl::int128(s.gpus) * (end - begin).count();
+    }
   }
   const std::span<const AllocationId> preorder = tree.preorder();
   for (std::size_t i = preorder.size(); i-- > 1;) {
@@ -241,9 +260,9 @@ void Runner::CheckBooks() {
     if (!s.ok()) continue;
     const std::string name = i == 0 ? "the root" : tree.path(id);
     const auto show = [](absl::int128 v) { return Show(Duration(static_cast<std::int64_t>(v))); };
-    Check(funded[i] == s->used_in_window.value(), line_,
+    Check(funded[i] == absl::int128(s->used_in_window.value()) * 1000 + s->used_rest, line_,
           absl::StrCat("law: ", name, " is charged ", Show(s->used_in_window), ", occupied ",
-                       show(funded[i])));
+                       show(funded[i] / 1000), " by charge rates"));
     Check(unfunded[i] == s->unfunded_in_window.value(), line_,
           absl::StrCat("law: ", name, " has unfunded ", Show(s->unfunded_in_window), ", occupied ",
                        show(unfunded[i])));

@@ -199,7 +199,9 @@ void Runner::OccupyFor(AllocationId leaf, Duration length, std::int64_t single_g
   const std::vector<Start> starts = (*d)->starts;
   for (const Start& start : starts) {
     MustBeOk(0, "used", s_->ReportStarted(start.workload, start.run, now_, now_));
-    segments_.push_back({leaf, now_, now_ + length, start.gpus_per_node.value(), true, kNoJob});
+    const GpuTypeId type = s_->cluster().node((*d)->Nodes(start)[0]).type;
+    segments_.push_back(
+        {leaf, now_, now_ + length, start.gpus_per_node.value(), type, true, kNoJob});
   }
   now_ += length;
   for (const Start& start : starts) {
@@ -443,6 +445,7 @@ void Runner::ConfirmStart(Job& job, TimePoint at) {
   job.last_seen = now_;
   job.segment = segments_.size();
   segments_.push_back({job.leaf, at, kNever, job.entry.spec.gpus().value(),
+                       s_->cluster().node(job.nodes[0]).type,
                        slot != kNoSlot && s_->table().run(slot).funded, job.segment});
   changes_.push_back({std::max(at, TimePoint()), ChangeKind::kStarted, job.entry.name});
   if (job.left != kNeverHappens) {
@@ -700,6 +703,21 @@ void Runner::Do(const TimelineEntry& entry) {
     const std::string by = f.Text("by", "scenario"), why = f.Text("why", "");
     f.Finish();
     call("boost", [&] { return s_->Boost(team, Weight{weight}, from, until, by, why, now); });
+  } else if (action == "charge_rate") {
+    Fields f(value, "charge_rate");
+    const std::string name = ToText(f.Require("type"));
+    const std::int64_t permille = ToInt(f.Require("permille"));
+    f.Finish();
+    const std::vector<std::string>& types = s_->cluster().gpu_types();
+    const auto at = std::find(types.begin(), types.end(), name) - types.begin();
+    const GpuTypeId type(static_cast<std::uint16_t>(at));
+    const auto rate = static_cast<std::int32_t>(
+        std::clamp<std::int64_t>(permille, std::numeric_limits<std::int32_t>::min(),
+                                 std::numeric_limits<std::int32_t>::max()));
+    if (call(absl::StrCat("charge_rate ", name),
+             [&] { return s_->SetChargeRate(type, rate, now); })) {
+      rates_.push_back({type, now, rate});
+    }
   } else if (action == "move") {
     Fields f(value, "move");
     const AllocationId team = Team(value, ToText(f.Require("team")));

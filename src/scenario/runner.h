@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/numeric/int128.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "scenario_case.h"
@@ -75,6 +76,7 @@ class Runner {
     AllocationId leaf;
     TimePoint begin{}, end = kNever;
     std::int64_t gpus = 0;
+    GpuTypeId type;
     bool funded = false;
     std::size_t job = kNoJob;
   };
@@ -101,6 +103,11 @@ class Runner {
     std::set<std::uint64_t> victims;
   };
 
+  struct RateChange {
+    GpuTypeId type;
+    TimePoint at{};  // from then on
+    std::int32_t permille = kStandardRate;
+  };
   struct Window {
     MaintenanceId id;
     std::set<NodeId> nodes;
@@ -153,6 +160,7 @@ class Runner {
   void CheckOverduePromises();
   void CheckVictims(const Decisions& d);
   void CheckBooks();
+  absl::int128 Charged(GpuTypeId type, TimePoint begin, TimePoint end) const;
   void Expect(const YAML::Node& expect);
   void ExpectOne(const std::string& key, const YAML::Node& value);
   void ExpectMetrics(const YAML::Node& value);
@@ -190,6 +198,7 @@ class Runner {
   std::map<std::uint64_t, std::string> names_;  // of workload ids
   std::vector<std::int64_t> occupied_;          // by node
   std::vector<Segment> segments_;
+  std::vector<RateChange> rates_;  // by time
   std::set<Due> due_;
   std::map<std::uint64_t, Signalled> signalled_;  // by beneficiary
   std::map<std::uint64_t, Promised> promised_;    // by workload, until it starts

@@ -37,7 +37,8 @@ const std::vector<std::string>& Actions() {
                                    "weight",      "close",
                                    "list",        "decide",
                                    "restore",     "make",
-                                   "move",        "boost"};
+                                   "move",        "boost",
+                                   "charge_rate"};
   return *kActions;
 }
 
