@@ -356,7 +356,7 @@ class Scheduler {
     return std::count_if(plan.victims.begin(), plan.victims.end(),
                          [&](RunSlot v) { return table_.run(v).funded; });
   }
-  bool KnownToFail(AllocationId leaf, const Shape& shape) const;
+  bool KnownToFail(AllocationId leaf, ShapeId shape);
   bool SessionCapReached(AllocationId leaf, WorkloadClass workload_class, MilliGpu charge,
                          const Ranking& ranking) const;
   void FillUnfunded();
@@ -413,6 +413,7 @@ class Scheduler {
   std::vector<Failure> failures_;
   std::vector<AllocationId> active_;
   std::vector<NodeId> scratch_nodes_;
+  std::vector<std::uint64_t> known_to_fail_;  // by shape: == round_ if it fails for every leaf
   Plan plan_;
   VictimSearch search_;
   ReservationSearch reservation_search_;

@@ -231,10 +231,15 @@ void Scheduler<Policy>::StopRun(RunSlot slot, StopReason reason, WorkloadId bene
 // --- Serving -------------------------------------------------------------------------------------
 
 template <class Policy>
-bool Scheduler<Policy>::KnownToFail(AllocationId leaf, const Shape& shape) const {
-  return std::any_of(failures_.begin(), failures_.end(), [&](const Failure& f) {
-    return (f.everywhere || f.leaf == leaf) && shape.Dominates(f.shape);
-  });
+bool Scheduler<Policy>::KnownToFail(AllocationId leaf, ShapeId id) {
+  known_to_fail_.resize(shapes_.size(), 0);
+  if (known_to_fail_[id] == round_) return true;
+  for (const Failure& f : failures_) {
+    if ((!f.everywhere && f.leaf != leaf) || !shapes_[id].Dominates(f.shape)) continue;
+    if (f.everywhere) known_to_fail_[id] = round_;
+    return true;
+  }
+  return false;
 }
 
 template <class Policy>
@@ -283,28 +288,19 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
   Requester requester;
   requester.leaf = leaf;
   requester.tier = tier;
-  const auto ask = [&](const Shape& shape) {
+  for (std::size_t next = 0; next < queue.buckets().size();) {
+    PendingQueue::Bucket& bucket = queue.InOrder(next++);
+    if (bucket.skipped == round_) continue;
+    const Shape& shape = shapes_[bucket.shape];
     requester.workload_class = shape.workload_class;
     requester.gpus = shape.total();
     requester.charge = MilliGpu(requester.gpus.value() * RateOf(shape.type));
     requester.leaf_charge = ledger_.placed_charge(leaf);
-  };
-  const auto eligible = [&](PendingQueue::Bucket& bucket) {
-    const Shape& shape = shapes_[bucket.shape];
-    ask(shape);
-    if (tier < Policy::kTiers && policy_.Tier(Context(), requester) != tier) return false;
-    if (SessionCapReached(leaf, shape.workload_class, requester.charge, ranking_)) return false;
-    // What may get a reservation instead has its turn in the order of the queue.
-    if ((Reserves() && MayReserve(shape)) || !KnownToFail(leaf, shape)) return true;
-    bucket.skipped = round_;
-    return false;
-  };
-  while (PendingQueue::Bucket* bucket = queue.Next(round_, eligible)) {
-    const Shape& shape = shapes_[bucket->shape];
-    ask(shape);
-    const RunSlot first = bucket->first.slot;
-    if (!KnownToFail(leaf, shape)) {
-      for (const QueueKey& key : bucket->waiting) {
+    if (tier < Policy::kTiers && policy_.Tier(Context(), requester) != tier) continue;
+    if (SessionCapReached(leaf, shape.workload_class, requester.charge, ranking_)) continue;
+    const RunSlot first = bucket.first.slot;
+    if (!KnownToFail(leaf, bucket.shape)) {
+      for (const QueueKey& key : bucket.waiting) {
         const bool avoids = Avoids(key.slot);
         if (TryPlace(key.slot, requester)) {
           ranking_.Recharge(tree_, ledger_, leaf, now_, KeyFn());
@@ -314,9 +310,9 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
         if (!avoids) break;  // one that avoids a node says nothing about the others
       }
     }
-    bucket->skipped = round_;
-    if (Reserves() && MayReserve(shape) && !Avoids(first) && HasCredit(first)) {
-      Reserve(first);
+    bucket.skipped = round_;
+    if (Reserves() && MayReserve(shape) && !Avoids(first) && HasCredit(first) && Reserve(first)) {
+      next = 0;  // the queue has changed
     }
   }
   return false;
@@ -386,12 +382,12 @@ void Scheduler<Policy>::FillUnfunded() {
     for (PendingQueue::Bucket& b : unfunded_.buckets()) {
       if (b.skipped == round_) continue;
       const GpuCount size = shapes_[b.shape].total();
-      if (size > cluster_.free() || KnownToFail(kRootAllocation, shapes_[b.shape])) {
+      if (size > cluster_.free() || KnownToFail(kRootAllocation, b.shape)) {
         b.skipped = round_;
         continue;
       }
       if (best == nullptr || size > shapes_[best->shape].total() ||
-          (size == shapes_[best->shape].total() && *b.waiting.begin() < *best->waiting.begin())) {
+          (size == shapes_[best->shape].total() && b.first < best->first)) {
         best = &b;
       }
     }

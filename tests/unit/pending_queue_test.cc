@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -12,8 +13,6 @@
 
 namespace tenure {
 namespace {
-
-constexpr auto kAny = [](PendingQueue::Bucket&) { return true; };
 
 QueueKey Key(bool ordinary, int yield, int since, int id) {
   QueueKey key;
@@ -32,24 +31,13 @@ TEST(PendingQueue, OrdersByExpressThenPriorityThenTimeThenId) {
     queue.Insert(static_cast<ShapeId>(i % 2), order[i]);
   }
   for (const QueueKey& expected : order) {
-    PendingQueue::Bucket* bucket = queue.Next(1, kAny);
-    ASSERT_NE(bucket, nullptr);
-    EXPECT_EQ(bucket->waiting.begin()->id, expected.id);
-    queue.Erase(bucket->shape, *bucket->waiting.begin());
+    ASSERT_FALSE(queue.buckets().empty());
+    PendingQueue::Bucket& bucket = queue.InOrder(0);
+    EXPECT_EQ(bucket.first.id, expected.id);
+    queue.Erase(bucket.shape, QueueKey(bucket.first));
   }
   EXPECT_TRUE(queue.empty());
-  EXPECT_EQ(queue.Next(1, kAny), nullptr);
-}
-
-TEST(PendingQueue, SkippedShapesComeBackInTheNextRound) {
-  PendingQueue queue;
-  queue.Insert(1, Key(true, 0, 0, 1));
-  queue.Insert(2, Key(true, 0, 1, 2));
-  queue.Next(7, kAny)->skipped = 7;
-  EXPECT_EQ(queue.Next(7, kAny)->shape, 2u);
-  queue.Next(7, kAny)->skipped = 7;
-  EXPECT_EQ(queue.Next(7, kAny), nullptr);
-  EXPECT_EQ(queue.Next(8, kAny)->shape, 1u);
+  EXPECT_TRUE(queue.buckets().empty());
 }
 
 TEST(PendingQueue, AnswersLikeASortedList) {
@@ -68,17 +56,22 @@ TEST(PendingQueue, AnswersLikeASortedList) {
         queue.Erase(shape, key);
         naive[shape].erase(key);
       }
+      // Every shape that waits once, by its first request.
+      std::vector<std::pair<QueueKey, ShapeId>> expected;
       std::size_t size = 0;
-      const QueueKey* first = nullptr;
       for (const auto& [s, keys] : naive) {
         size += keys.size();
-        if (!keys.empty() && (first == nullptr || *keys.begin() < *first)) first = &*keys.begin();
+        if (!keys.empty()) expected.emplace_back(*keys.begin(), s);
       }
+      std::sort(expected.begin(), expected.end());
       ASSERT_EQ(queue.size(), size);
-      PendingQueue::Bucket* bucket = queue.Next(1, kAny);
-      ASSERT_EQ(bucket == nullptr, first == nullptr);
-      if (first != nullptr) {
-        ASSERT_TRUE(*bucket->waiting.begin() == *first);
+      ASSERT_EQ(queue.buckets().size(), expected.size());
+      for (std::size_t n = 0; n < expected.size(); ++n) {
+        const PendingQueue::Bucket& bucket = queue.InOrder(n);
+        ASSERT_EQ(bucket.shape, expected[n].second);
+        ASSERT_TRUE(bucket.first == expected[n].first);
+        ASSERT_TRUE(*bucket.waiting.begin() == expected[n].first);
+        ASSERT_EQ(bucket.waiting.size(), naive[bucket.shape].size());
       }
     }
   }
