@@ -176,7 +176,9 @@ struct FullCluster {
 void FindVictims(benchmark::State& state, const FullCluster& full, const Shape& shape,
                  bool expected) {
   const PolicyContext context{full.tree, full.ranking, full.now};
-  const VictimSearch::Env env{full.cluster, full.table, full.ledger, context};
+  StoppableRuns stoppable;
+  stoppable.Rebuild(full.table, full.now);
+  const VictimEnv env{full.cluster, full.table, full.ledger, stoppable, context};
   Requester requester = full.requester;
   requester.gpus = shape.total();
   VictimSearch search;

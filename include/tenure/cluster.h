@@ -112,6 +112,7 @@ struct Pool {
   internal::FreeIndex general, lane, reserved;
   internal::Bitmap sessions;  // slots of nodes with interactive runs
   internal::Bitmap closing;   // slots of nodes that are closing
+  internal::Bitmap clearing;  // slots of nodes with more GPUs soon than free
 };
 
 class Cluster {
@@ -293,6 +294,8 @@ class Cluster {
   }
   // One per GPU type that has nodes, in order of type name. Valid after Reindex.
   const std::vector<Pool>& pools() const { return pools_; }
+  // The position in pools() of a node's pool. Valid after Reindex.
+  std::size_t PoolOf(NodeId id) const { return pool_of_type_[node(id).type.value()]; }
   // Domains of a level in topological order (level 0: the root). Valid after Reindex.
   const std::vector<DomainId>& DomainsAt(std::uint8_t level) const { return by_level_[level]; }
 
@@ -362,16 +365,9 @@ class Cluster {
     const std::int16_t level =
         n.up() ? static_cast<std::int16_t>(std::max(0, n.free())) : internal::FreeIndex::kAbsent;
     IndexOf(pool, n).Set(n.slot, level);
-    if (n.sessions > 0) {
-      pool.sessions.Insert(n.slot);
-    } else {
-      pool.sessions.Erase(n.slot);
-    }
-    if (n.closing) {
-      pool.closing.Insert(n.slot);
-    } else {
-      pool.closing.Erase(n.slot);
-    }
+    pool.sessions.Set(n.slot, n.sessions > 0);
+    pool.closing.Set(n.slot, n.closing);
+    pool.clearing.Set(n.slot, n.soon() > n.free());
   }
 
   void Rebuild();
@@ -455,6 +451,7 @@ inline void Cluster::Rebuild() {
     }
     pool.sessions.Reset(pool.nodes.size());
     pool.closing.Reset(pool.nodes.size());
+    pool.clearing.Reset(pool.nodes.size());
     const std::int64_t n = static_cast<std::int64_t>(pool.nodes.size());
     const std::int64_t lane = (n * lane_permille_ + 500) / 1000;
     pool_of_type_[pool.type.value()] = pools_.size();

@@ -55,6 +55,15 @@ class Bitmap {
     }
   }
 
+  void Set(std::size_t i, bool contained) {
+    if (contained == Contains(i)) return;
+    if (contained) {
+      Insert(i);
+    } else {
+      Erase(i);
+    }
+  }
+
   bool Contains(std::size_t i) const { return (layers_[0][i / 64] >> (i % 64)) & 1; }
   bool empty() const { return layers_.empty() || layers_.back()[0] == 0; }
 

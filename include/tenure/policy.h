@@ -2,12 +2,13 @@
 //
 // What a policy decides, and the two that come with the library.
 //
-// A policy is a small class with four hooks; everything else (feasibility, contract, gangs, holds)
+// A policy is a small class with five hooks; everything else (feasibility, contract, gangs, holds)
 // is the engine's and cannot be broken by a policy:
 //
 //   struct MyPolicy : tenure::PolicyDefaults {
 //     Duration RankKey(const AllocationView& a) const;                  // lower is served first
 //     bool MayPreempt(const PolicyContext&, const Requester&, const Victim&) const;
+//     bool MayPreemptAny(const PolicyContext&, const Requester&, const VictimGroup&) const;
 //     std::int64_t VictimCost(const PolicyContext&, const Run&) const;  // lower is stopped first
 //     std::int64_t NodeScore(const Node&, const Shape&) const;          // if kUsesNodeScore
 //   };
@@ -63,6 +64,16 @@ struct Victim {
   MilliGpu leaf_sessions;  // the part of its leaf's interactive sessions
 };
 
+// Runs of one leaf that are alike in what a policy usually judges by.
+struct VictimGroup {
+  AllocationId leaf;
+  bool funded = false;
+  bool session = false;    // interactive, funded
+  bool idle = false;       // sessions reported so
+  MilliGpu leaf_charge;    // what its leaf has placed takes of a share
+  MilliGpu leaf_sessions;  // the part of its leaf's interactive sessions
+};
+
 struct PolicyDefaults {
   // Number of tiers; requests of tier 1 are all served before those of tier 2.
   static constexpr int kTiers = 1;
@@ -73,6 +84,11 @@ struct PolicyDefaults {
   static constexpr bool kSharedFailures = false;
 
   int Tier(const PolicyContext&, const Requester&) const { return 1; }
+  // False spares the engine from asking MayPreempt for each run of the group, which must be false
+  // for all of them then, whatever else is stopped with it.
+  bool MayPreemptAny(const PolicyContext&, const Requester&, const VictimGroup&) const {
+    return true;
+  }
   Duration RankKey(const AllocationView& a) const {
     return internal::HoursOfShare(a.used, a.entitlement);
   }
@@ -90,11 +106,12 @@ struct PolicyDefaults {
 
 template <class P>
 concept SchedulingPolicy = requires(const P p, const PolicyContext& ctx, const Requester& r,
-                                    const Victim& v, const Run& run, const AllocationView& a,
-                                    const Node& node, const Shape& shape) {
+                                    const Victim& v, const VictimGroup& g, const Run& run,
+                                    const AllocationView& a, const Node& node, const Shape& shape) {
   { p.Tier(ctx, r) } -> std::same_as<int>;
   { p.RankKey(a) } -> std::same_as<Duration>;
   { p.MayPreempt(ctx, r, v) } -> std::same_as<bool>;
+  { p.MayPreemptAny(ctx, r, g) } -> std::same_as<bool>;
   { p.VictimCost(ctx, run) } -> std::same_as<std::int64_t>;
   { p.NodeScore(node, shape) } -> std::same_as<std::int64_t>;
   { P::kTiers } -> std::convertible_to<int>;
@@ -108,6 +125,9 @@ class Ai2Policy : public PolicyDefaults {
 
   bool MayPreempt(const PolicyContext& ctx, const Requester& r, const Victim& v) const {
     return !v.run.funded || ctx.ranking.Gap(ctx.tree, r.leaf, v.run.leaf) > Duration(0);
+  }
+  bool MayPreemptAny(const PolicyContext& ctx, const Requester& r, const VictimGroup& g) const {
+    return !g.funded || ctx.ranking.Gap(ctx.tree, r.leaf, g.leaf) > Duration(0);
   }
   // The most over-served allocation pays first; among its runs the least lost work.
   std::int64_t VictimCost(const PolicyContext& ctx, const Run& run) const {
@@ -167,17 +187,26 @@ class BudgetPolicy : public PolicyDefaults {
     const Duration keep =
         options_.quantum * (std::int64_t{1} << std::min(run.stops, options_.backoff));
     if (ctx.now < run.protected_until + keep) return false;
-    if (session && v.leaf_sessions.value() * 1'000 <=
-                       ctx.ranking.entitlement(run.leaf).value() * options_.session_permille) {
-      return false;
-    }
+    if (session && SessionsStay(ctx, run.leaf, v.leaf_sessions)) return false;
     const bool entitled =
         r.tier == 1 && v.leaf_charge - run.charge() >= ctx.ranking.fluid(run.leaf);
     if (!entitled && ctx.ranking.Gap(ctx.tree, r.leaf, run.leaf) <= options_.big_gap) return false;
     return debug || session || !AboutToCheckpoint(run, ctx.now);
   }
 
+  bool MayPreemptAny(const PolicyContext& ctx, const Requester& r, const VictimGroup& g) const {
+    if (!g.funded || g.idle || r.workload_class == WorkloadClass::kDebug) return true;
+    if (g.leaf == r.leaf || (g.session && SessionsStay(ctx, g.leaf, g.leaf_sessions))) return false;
+    return (r.tier == 1 && g.leaf_charge > ctx.ranking.fluid(g.leaf)) ||
+           ctx.ranking.Gap(ctx.tree, r.leaf, g.leaf) > options_.big_gap;
+  }
+
  private:
+  bool SessionsStay(const PolicyContext& ctx, AllocationId leaf, MilliGpu sessions) const {
+    return sessions.value() * 1'000 <=
+           ctx.ranking.entitlement(leaf).value() * options_.session_permille;
+  }
+
   bool AboutToCheckpoint(const Run& run, TimePoint now) const {
     if (!run.resumable || run.checkpoint_interval <= Duration(0)) return false;
     const Duration progress = now - run.progress_since;

@@ -11,9 +11,9 @@
 //   }
 //
 // GPUs of runs that are being stopped already count as free unless somebody holds them. A victim
-// spanning several nodes is paid once, its cost spread over the nodes still needed. Complexity:
-// O(N * R) for N nodes with R runs each; a gang of k nodes O(N * R + k * c * R) for c candidate
-// nodes. Deterministic: ties by topological order and workload id.
+// spanning several nodes is paid once, its cost spread over the nodes still needed. Complexity for
+// c nodes that could yield enough, with R runs each: the survey of a round (yield_survey.h) and O(c
+// * R); a gang of k nodes O(k * c * R). Deterministic: ties by topological order and workload id.
 #ifndef TENURE_PREEMPTION_H_
 #define TENURE_PREEMPTION_H_
 
@@ -28,6 +28,7 @@
 #include "tenure/policy.h"
 #include "tenure/types.h"
 #include "tenure/workload_table.h"
+#include "tenure/yield_survey.h"
 
 namespace tenure {
 
@@ -43,20 +44,12 @@ struct Plan {
 
 class VictimSearch {
  public:
-  struct Env {
-    const Cluster& cluster;
-    const WorkloadTable& table;
-    const Ledger& ledger;
-    const PolicyContext& policy;
-    Duration wait{0};          // from now to the start of the request, at most
-    bool funded_stops = true;  // false: only unfunded runs may be stopped
-  };
+  using Env = VictimEnv;
 
   // Forgets what was learnt about the nodes: to be called when a round of requests begins and
   // whenever a key or a placement changed. If the policy shares failures
-  // (PolicyDefaults::kSharedFailures), the next request measures how many GPUs every node could
-  // yield, and later ones, which may stop no more than it, are judged by that before anything is
-  // searched.
+  // (PolicyDefaults::kSharedFailures), what the next request finds that nodes could yield also
+  // bounds later ones, which may stop no more than it.
   void BeginRound() { surveyed_ = false; }
 
   // False: no set of stoppable runs makes room; `plan` is empty then.
@@ -67,13 +60,16 @@ class VictimSearch {
     chosen_.resize(std::max(chosen_.size(), env.table.slots()), 0);
     taken_.resize(env.policy.tree.size());
     const Query<Policy> q{env, policy, requester, shape};
-    bounded_ = Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug;
-    if (bounded_ && !surveyed_) Survey(q);
+    const bool shared = Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug;
+    YieldSurvey& survey = shared ? shared_survey_ : own_survey_;
+    if (!shared || !surveyed_) survey.Measure(env, policy, requester);
+    surveyed_ = surveyed_ || shared;
     std::int64_t best = -1;
     for (std::size_t p = 0; p < env.cluster.pools().size(); ++p) {
       const Pool& pool = env.cluster.pools()[p];
       if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
-      if (bounded_ && able_nodes_[p].AtLeast(shape.gpus, shape.lane) < shape.nodes) continue;
+      if (survey.NodesWith(env.cluster, p, shape.gpus, shape.lane) < shape.nodes) continue;
+      survey.Candidates(env.cluster, p, shape.gpus, shape.lane, slots_);
       if (shape.nodes == 1) {
         FindOne(q, pool, avoid, best, plan);
       } else if (best < 0) {
@@ -91,13 +87,8 @@ class VictimSearch {
     const Requester& requester;
     const Shape& shape;
 
-    // The contract, before the policy is asked.
     bool MayStop(const Run& run, bool lane, MilliGpu taken) const {
-      if (run.state != WorkloadState::kRunning) return false;
-      if (run.funded && (env.policy.now < run.protected_until || !env.funded_stops)) return false;
-      return policy.MayPreempt(env.policy, requester,
-                               Victim{run, lane, env.ledger.placed_charge(run.leaf) - taken,
-                                      env.ledger.sessions(run.leaf)});
+      return env.MayStop(policy, requester, run, lane, taken);
     }
   };
   struct Candidate {
@@ -118,52 +109,10 @@ class VictimSearch {
     touched_.clear();
   }
 
-  // Nodes of a pool by the GPUs they could yield, lane nodes apart.
-  struct Yield {
-    std::vector<std::int32_t> general, lane;
-    std::int32_t AtLeast(std::int32_t gpus, bool with_lane) const {
-      std::int32_t n = 0;
-      for (std::size_t g = static_cast<std::size_t>(gpus); g < general.size(); ++g) {
-        n += general[g] + (with_lane ? lane[g] : 0);
-      }
-      return n;
-    }
-  };
-
-  // GPUs of `node` that are free or could become so for this request.
+  // Whether work of this shape may start on the node when the victims are gone.
   template <class Policy>
-  std::int32_t Potential(const Query<Policy>& q, const Node& node) const {
-    std::int32_t possible = node.soon();
-    for (const Occupant& o : node.runs) {
-      if (q.MayStop(q.env.table.run(o.run), node.lane, MilliGpu(0))) possible += o.gpus;
-    }
-    return possible;
-  }
-
-  template <class Policy>
-  void Survey(const Query<Policy>& q) {
-    surveyed_ = true;
-    yield_.resize(q.env.cluster.size());
-    able_nodes_.resize(q.env.cluster.pools().size());
-    for (std::size_t p = 0; p < able_nodes_.size(); ++p) {
-      const Pool& pool = q.env.cluster.pools()[p];
-      Yield& y = able_nodes_[p];
-      y.general.assign(pool.general.levels(), 0);
-      y.lane.assign(pool.general.levels(), 0);
-      for (NodeId id : pool.nodes) {
-        const Node& node = q.env.cluster.node(id);
-        const std::int32_t gpus = node.up() ? Potential(q, node) : 0;
-        yield_[id.value()] = gpus;
-        ++(node.lane ? y.lane : y.general)[static_cast<std::size_t>(std::max(0, gpus))];
-      }
-    }
-  }
-
-  template <class Policy>
-  bool Usable(const Query<Policy>& q, NodeId id, const Node& node) const {
-    if (!node.up() || (node.lane && !q.shape.lane)) return false;
-    if (!node.Admits(q.shape.EndsBy(q.env.policy.now + q.env.wait))) return false;
-    return (bounded_ ? yield_[id.value()] : node.gpus) >= q.shape.gpus;
+  bool Usable(const Query<Policy>& q, const Node& node) const {
+    return node.Admits(q.shape.EndsBy(q.env.policy.now + q.env.wait));
   }
 
   // The cheapest sufficient victims on one node given what is chosen already; appended to
@@ -231,9 +180,10 @@ class VictimSearch {
                Plan& plan) {
     ++epoch_;  // nothing is chosen
     const bool session = q.shape.workload_class == WorkloadClass::kInteractive;
-    for (NodeId id : pool.nodes) {
+    for (std::uint32_t slot : slots_) {
+      const NodeId id = pool.nodes[slot];
       const Node& node = q.env.cluster.node(id);
-      if (!Usable(q, id, node) || id == avoid) continue;
+      if (!Usable(q, node) || id == avoid) continue;
       std::int64_t cost = Evaluate(q, node, 1);
       if (cost < 0) continue;
       // A session goes where sessions are, even if that stops a little more (GPU-ms).
@@ -252,9 +202,10 @@ class VictimSearch {
     const std::size_t k = static_cast<std::size_t>(q.shape.nodes);
     ++epoch_;
     able_.clear();
-    for (NodeId id : pool.nodes) {
+    for (std::uint32_t slot : slots_) {
+      const NodeId id = pool.nodes[slot];
       const Node& node = q.env.cluster.node(id);
-      if (!Usable(q, id, node)) continue;
+      if (!Usable(q, node)) continue;
       const std::int64_t cost = Evaluate(q, node, q.shape.nodes);
       if (cost >= 0) able_.push_back({cost, id});
     }
@@ -356,9 +307,9 @@ class VictimSearch {
 
   static constexpr std::int64_t kSessionAway = 20'000'000;  // GPU-ms
 
-  bool surveyed_ = false, bounded_ = false;
-  std::vector<std::int32_t> yield_;  // by node, as of the survey
-  std::vector<Yield> able_nodes_;    // by pool
+  bool surveyed_ = false;  // shared_survey_ is of this round
+  YieldSurvey shared_survey_, own_survey_;
+  std::vector<std::uint32_t> slots_;  // of nodes that yield enough, ascending
 
   std::uint64_t epoch_ = 0;
   std::vector<std::uint64_t> chosen_;  // by slot: == epoch_ when in the set being built

@@ -25,9 +25,9 @@
 #include "tenure/cluster.h"
 #include "tenure/placement.h"
 #include "tenure/policy.h"
-#include "tenure/preemption.h"
 #include "tenure/types.h"
 #include "tenure/workload_table.h"
+#include "tenure/yield_survey.h"
 
 namespace tenure {
 
@@ -71,7 +71,7 @@ class ReservationSearch {
   // False if fewer than shape.nodes healthy, unreserved nodes without holds can hold the members
   // past their protection, if they start up to `env.wait` after `plan.at`.
   template <class Policy>
-  bool Find(const VictimSearch::Env& env, const Policy& policy, const ReservationOptions& options,
+  bool Find(const VictimEnv& env, const Policy& policy, const ReservationOptions& options,
             AllocationId leaf, const Shape& shape, ReservationPlan& plan) {
     plan.nodes.clear();
     bool found = false;
@@ -97,7 +97,7 @@ class ReservationSearch {
   };
 
   template <class Policy>
-  bool FindIn(const VictimSearch::Env& env, const Policy& policy, const ReservationOptions& options,
+  bool FindIn(const VictimEnv& env, const Policy& policy, const ReservationOptions& options,
               AllocationId leaf, const Shape& shape, const Pool& pool, DomainId domain,
               ReservationPlan& plan) {
     const TimePoint now = env.policy.now;
@@ -165,7 +165,7 @@ class ReservationSearch {
   }
 
   template <class Policy>
-  static std::int64_t Cost(const VictimSearch::Env& env, const Policy& policy,
+  static std::int64_t Cost(const VictimEnv& env, const Policy& policy,
                            const ReservationOptions& options, AllocationId leaf, const Run& run,
                            TimePoint at) {
     const PolicyContext then{env.policy.tree, env.policy.ranking, at};

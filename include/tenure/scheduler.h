@@ -52,6 +52,7 @@
 #include "tenure/preemption.h"
 #include "tenure/ranking.h"
 #include "tenure/reservation.h"
+#include "tenure/stoppable_runs.h"
 #include "tenure/token_bucket.h"
 #include "tenure/types.h"
 #include "tenure/workload_table.h"
@@ -220,6 +221,8 @@ class Scheduler {
   absl::StatusOr<AllocationStanding> Standing(AllocationId id, TimePoint now) const;
   std::size_t workloads() const { return table_.size(); }
   const WorkloadTable& table() const { return table_; }
+  // What the next pass may stop, as of the last one.
+  const StoppableRuns& stoppable() const { return stoppable_; }
   const SchedulerOptions& options() const { return options_; }
   const Policy& policy() const { return policy_; }
 
@@ -401,6 +404,7 @@ class Scheduler {
   std::vector<Shape> shapes_;
   absl::btree_map<Shape, ShapeId> shape_ids_;
   std::vector<Protection> protections_;   // heap; entries may be stale
+  StoppableRuns stoppable_;               // as of the last pass
   std::size_t draining_ = 0;              // nodes that something may have to leave
   std::vector<NodeId> in_calendar_;       // nodes with a window, ascending
   TimePoint review_at_{Duration::min()};  // when time changes something about them
@@ -411,9 +415,9 @@ class Scheduler {
   // another one.
   bool look_again_ = false;
   std::vector<Failure> failures_;
+  std::vector<std::uint64_t> known_to_fail_;  // by shape: == round_ if it fails for every leaf
   std::vector<AllocationId> active_;
   std::vector<NodeId> scratch_nodes_;
-  std::vector<std::uint64_t> known_to_fail_;  // by shape: == round_ if it fails for every leaf
   Plan plan_;
   VictimSearch search_;
   ReservationSearch reservation_search_;

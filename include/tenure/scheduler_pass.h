@@ -44,6 +44,7 @@ absl::StatusOr<const Decisions*> Scheduler<Policy>::Decide(TimePoint now) {
   }
   dirty_ = false;
   ExpireProtections();
+  stoppable_.Advance(table_, now_);
   StopCancelled();
   if (draining_ > 0) StopOnDrainingNodes();
   if (!holds_.empty()) {
@@ -221,6 +222,7 @@ void Scheduler<Policy>::StopRun(RunSlot slot, StopReason reason, WorkloadId bene
   w.stop_reason = reason;
   Uncommit(slot);
   run.state = WorkloadState::kStopping;
+  stoppable_.Update(table_, slot, now_);
   for (NodeId n : w.nodes) cluster_.MarkStopping(n, run.gpus_per_node);
   if (run.funded) {
     Place(run, -1);
@@ -345,8 +347,8 @@ bool Scheduler<Policy>::TryPlace(RunSlot slot, const Requester& requester) {
   if (PlaceOnFree(slot, shape)) return true;
   const PolicyContext context = Context();
   const std::int64_t allowed = preemptions_.Available(now_);
-  const VictimSearch::Env env{cluster_,   table_, ledger_, context, options_.grace + options_.tick,
-                              allowed > 0};
+  const VictimEnv env{
+      cluster_, table_, ledger_, stoppable_, context, options_.grace + options_.tick, allowed > 0};
   const Workload& w = table_.workload(slot);
   const NodeId avoid = Avoids(slot) ? w.avoid : kNoNode;
   if (search_.Find(env, policy_, requester, shape, avoid, plan_) &&

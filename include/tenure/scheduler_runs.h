@@ -115,6 +115,7 @@ LossOutcome Scheduler<Policy>::Lose(RunSlot slot, TimePoint at, LossCause cause)
   Uncommit(slot);
   LeaveStopping(slot);
   LeaveNodes(slot);
+  stoppable_.Remove(slot);
   RemoveFromList(cancels_, slot);
   dirty_ = dirty_ || AnythingWaits();
   if (w.cancel_requested || !run.resumable) {
@@ -166,6 +167,7 @@ absl::Status Scheduler<Policy>::ReportStarted(WorkloadId id, RunNumber run_numbe
     ledger_.ChargeUnfunded(tree_, run.leaf, started, run.gpus());
     run.protected_until = started;
   }
+  stoppable_.Update(table_, *slot, now_);
   // Only now can it be stopped.
   dirty_ = dirty_ || w.cancel_requested || draining_ > 0;
   for (NodeId n : w.nodes) {
@@ -268,6 +270,7 @@ absl::Status Scheduler<Policy>::ReportStopFailed(WorkloadId id, RunNumber run_nu
     Place(run, +1);
   }
   run.state = WorkloadState::kRunning;
+  stoppable_.Update(table_, *slot, now_);
   table_.workload(*slot).last_seen = now;
   for (NodeId n : table_.workload(*slot).nodes) {
     cluster_.UnmarkStopping(n, run.gpus_per_node);
@@ -323,6 +326,7 @@ absl::Status Scheduler<Policy>::ReportIdle(WorkloadId id, bool idle, TimePoint n
     Uncommit(slot);
     Commit(slot, until);
   }
+  stoppable_.Update(table_, slot, now_);
   dirty_ = true;
   return absl::OkStatus();
 }

@@ -84,6 +84,12 @@ World RandomWorld(sim::Rng& rng) {
   return w;
 }
 
+StoppableRuns Stoppable(const World& w, TimePoint now) {
+  StoppableRuns stoppable;
+  stoppable.Rebuild(w.table, now);
+  return stoppable;
+}
+
 bool MayStop(const World& w, RunSlot s) { return w.table.run(s).id.value() % 3 != 0; }
 
 // Whether the nodes named, or any, hold the request once the runs of `set` are gone.
@@ -117,7 +123,8 @@ TEST(VictimSearch, AgreesWithBruteForceAndTakesNobodyNeedlessly) {
     shape.gpus = static_cast<std::int32_t>(1 + rng.Below(8));
     if (shape.nodes > 1 && rng.Chance(1, 2)) shape.rule = TopologyRule::kRequired;
     const PolicyContext context{w.tree, w.ranking, TimePoint(std::chrono::hours(10))};
-    const VictimSearch::Env env{w.cluster, w.table, w.ledger, context};
+    const StoppableRuns stoppable = Stoppable(w, context.now);
+    const VictimEnv env{w.cluster, w.table, w.ledger, stoppable, context};
     Requester requester;
     requester.leaf = AllocationId(1);
     Plan plan;
@@ -188,8 +195,9 @@ TEST(VictimSearch, ARunOverSeveralNodesIsPaidOnce) {
   shape.gpus = 8;
   Plan plan;
   VictimSearch search;
-  ASSERT_TRUE(search.Find({w.cluster, w.table, w.ledger, context}, ByNumber{}, Requester{}, shape,
-                          kNoNode, plan));
+  const StoppableRuns stoppable = Stoppable(w, context.now);
+  ASSERT_TRUE(search.Find({w.cluster, w.table, w.ledger, stoppable, context}, ByNumber{},
+                          Requester{}, shape, kNoNode, plan));
   EXPECT_EQ(plan.victims, std::vector<RunSlot>{gang});
 }
 
@@ -205,8 +213,9 @@ TEST(VictimSearch, ProtectedAndUnconfirmedRunsAreNeverTaken) {
   const auto found = [&] {
     Plan plan;
     VictimSearch search;
-    return search.Find({w.cluster, w.table, w.ledger, context}, ByNumber{}, Requester{}, Shape{},
-                       kNoNode, plan);
+    const StoppableRuns stoppable = Stoppable(w, now);
+    return search.Find({w.cluster, w.table, w.ledger, stoppable, context}, ByNumber{}, Requester{},
+                       Shape{}, kNoNode, plan);
   };
   EXPECT_TRUE(found());
   w.table.run(run).protected_until = now + Duration(1);

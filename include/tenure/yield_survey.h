@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many GPUs every node could yield to one request: those that are free, or free once runs that
+// are being stopped are gone, and those of runs that it may stop. A search for victims looks at the
+// nodes that yield enough and at no others.
+//
+//   YieldSurvey survey;
+//   survey.Measure(env, policy, requester);
+//   if (survey.NodesWith(pool, 4, with_lane) >= 2) survey.Candidates(pool, 4, with_lane, slots);
+//
+// One invariant: until a run, a placement or a key changes, yield(n) is n.soon() plus the GPUs of
+// the runs on n that may be stopped. Complexity: Measure O(groups + runs of the groups that the
+// policy does not rule out), independent of the number of nodes; Candidates O(c log c) for c nodes
+// found. Deterministic.
+#ifndef TENURE_YIELD_SURVEY_H_
+#define TENURE_YIELD_SURVEY_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tenure/cluster.h"
+#include "tenure/ledger.h"
+#include "tenure/policy.h"
+#include "tenure/stoppable_runs.h"
+#include "tenure/types.h"
+#include "tenure/workload_table.h"
+
+namespace tenure {
+
+// What a search for victims looks at.
+struct VictimEnv {
+  const Cluster& cluster;
+  const WorkloadTable& table;
+  const Ledger& ledger;
+  const StoppableRuns& stoppable;  // advanced to the instant of `policy`
+  const PolicyContext& policy;
+  Duration wait{0};          // from now to the start of the request, at most
+  bool funded_stops = true;  // false: only unfunded runs may be stopped
+
+  // The contract, before the policy is asked. `taken`: what else is stopped of the run's leaf.
+  template <class Policy>
+  bool MayStop(const Policy& rules, const Requester& requester, const Run& run, bool lane,
+               MilliGpu taken) const {
+    if (run.state != WorkloadState::kRunning) return false;
+    if (run.funded && (policy.now < run.protected_until || !funded_stops)) return false;
+    return rules.MayPreempt(
+        policy, requester,
+        Victim{run, lane, ledger.placed_charge(run.leaf) - taken, ledger.sessions(run.leaf)});
+  }
+};
+
+class YieldSurvey {
+ public:
+  template <class Policy>
+  void Measure(const VictimEnv& env, const Policy& policy, const Requester& requester) {
+    Clear(env.cluster);
+    for (std::uint32_t g : env.stoppable.occupied()) {
+      const StoppableRuns::Group& group = env.stoppable.group(g);
+      if (group.funded && !env.funded_stops) continue;
+      const VictimGroup judged{group.leaf,
+                               group.funded,
+                               group.session,
+                               group.idle,
+                               env.ledger.placed_charge(group.leaf),
+                               env.ledger.sessions(group.leaf)};
+      if (!policy.MayPreemptAny(env.policy, requester, judged)) continue;
+      for (RunSlot slot : group.runs) {
+        const Run& run = env.table.run(slot);
+        for (NodeId id : env.table.workload(slot).nodes) {
+          const Node& node = env.cluster.node(id);
+          if (env.MayStop(policy, requester, run, node.lane, MilliGpu(0))) {
+            Add(id, run.gpus_per_node);
+          }
+        }
+      }
+    }
+    Count(env.cluster);
+  }
+
+  std::int32_t yield(const Node& node, NodeId id) const { return node.soon() + extra_[id.value()]; }
+
+  // Healthy nodes of a pool that yield at least `gpus` > 0.
+  std::int64_t NodesWith(const Cluster& cluster, std::size_t pool, std::int32_t gpus,
+                         bool with_lane) const {
+    const Pool& p = cluster.pools()[pool];
+    std::int64_t n = p.general.CountAtLeast(kRootDomain, gpus) +
+                     p.reserved.CountAtLeast(kRootDomain, gpus) + more_[pool].AtLeast(gpus, false);
+    if (with_lane) {
+      n += p.lane.CountAtLeast(kRootDomain, gpus) + more_[pool].AtLeast(gpus, true);
+    }
+    return n;
+  }
+
+  // Their slots, ascending.
+  void Candidates(const Cluster& cluster, std::size_t pool, std::int32_t gpus, bool with_lane,
+                  std::vector<std::uint32_t>& slots) const {
+    slots.clear();
+    const Pool& p = cluster.pools()[pool];
+    const auto take = [&](const internal::FreeIndex& index) {
+      index.VisitTightest(gpus, 0, p.nodes.size(), [&](std::size_t slot) {
+        slots.push_back(static_cast<std::uint32_t>(slot));
+        return true;
+      });
+    };
+    take(p.general);
+    take(p.reserved);
+    if (with_lane) take(p.lane);
+    for (NodeId id : changed_[pool]) {
+      const Node& n = cluster.node(id);
+      if (n.free() < gpus && yield(n, id) >= gpus && (with_lane || !n.lane)) {
+        slots.push_back(n.slot);
+      }
+    }
+    std::sort(slots.begin(), slots.end());
+  }
+
+ private:
+  // Nodes by GPUs: how many more yield that many than have as many free; lane nodes apart.
+  struct Histogram {
+    std::vector<std::int32_t> general, lane;
+    std::int64_t AtLeast(std::int32_t gpus, bool in_lane) const {
+      const std::vector<std::int32_t>& counts = in_lane ? lane : general;
+      std::int64_t n = 0;
+      for (std::size_t g = static_cast<std::size_t>(gpus); g < counts.size(); ++g) n += counts[g];
+      return n;
+    }
+  };
+
+  void Clear(const Cluster& cluster) {
+    for (NodeId id : touched_) extra_[id.value()] = 0;
+    touched_.clear();
+    extra_.resize(cluster.size(), 0);
+    changed_.resize(cluster.pools().size());
+    more_.resize(cluster.pools().size());
+  }
+  void Add(NodeId id, std::int32_t gpus) {
+    if (extra_[id.value()] == 0) touched_.push_back(id);
+    extra_[id.value()] += gpus;
+  }
+  void Count(const Cluster& cluster) {
+    for (std::size_t pool = 0; pool < changed_.size(); ++pool) {
+      const Pool& p = cluster.pools()[pool];
+      changed_[pool].clear();
+      more_[pool].general.assign(p.general.levels(), 0);
+      more_[pool].lane.assign(p.general.levels(), 0);
+      for (std::int64_t s = p.clearing.NextFrom(0); s >= 0;
+           s = p.clearing.NextFrom(static_cast<std::size_t>(s) + 1)) {
+        const NodeId id = p.nodes[static_cast<std::size_t>(s)];
+        if (extra_[id.value()] == 0) Differs(cluster, pool, id);
+      }
+    }
+    for (NodeId id : touched_) Differs(cluster, cluster.PoolOf(id), id);
+  }
+  void Differs(const Cluster& cluster, std::size_t pool, NodeId id) {
+    const Node& n = cluster.node(id);
+    if (!n.up()) return;
+    changed_[pool].push_back(id);
+    std::vector<std::int32_t>& counts = n.lane ? more_[pool].lane : more_[pool].general;
+    --counts[static_cast<std::size_t>(std::max(0, n.free()))];
+    ++counts[static_cast<std::size_t>(std::max(0, yield(n, id)))];
+  }
+
+  std::vector<std::int32_t> extra_;           // by node: GPUs of runs that may be stopped
+  std::vector<NodeId> touched_;               // nodes with extra_ > 0
+  std::vector<std::vector<NodeId>> changed_;  // by pool: healthy, yield more than they have free
+  std::vector<Histogram> more_;               // by pool
+};
+
+}  // namespace tenure
+
+#endif  // TENURE_YIELD_SURVEY_H_

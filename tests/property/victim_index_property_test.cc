@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The indices of the victim search against scans of everything: which runs may be stopped at all,
+// and what every node could yield to a request.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "law_checker.h"
+#include "random_events.h"
+#include "random_world.h"
+#include "tenure/policy.h"
+#include "tenure/presets.h"
+#include "tenure/scheduler.h"
+#include "tenure/stoppable_runs.h"
+#include "tenure/yield_survey.h"
+
+namespace tenure::test {
+namespace {
+
+bool Stoppable(const Run& run, TimePoint now) {
+  return run.state == WorkloadState::kRunning && (!run.funded || run.protected_until <= now);
+}
+
+// What the groups hold, by slot: each run once, in the group of its leaf and kind.
+std::vector<bool> Grouped(const StoppableRuns& index, const WorkloadTable& table) {
+  std::vector<bool> grouped(table.slots(), false);
+  std::size_t size = 0;
+  for (std::uint32_t g : index.occupied()) {
+    const StoppableRuns::Group& group = index.group(g);
+    EXPECT_FALSE(group.runs.empty());
+    for (RunSlot slot : group.runs) {
+      const Run& run = table.run(slot);
+      EXPECT_FALSE(grouped[slot]);
+      grouped[slot] = true;
+      ++size;
+      EXPECT_EQ(group.leaf, run.leaf);
+      EXPECT_EQ(group.funded, run.funded);
+      const bool session = run.funded && run.workload_class == WorkloadClass::kInteractive;
+      EXPECT_EQ(group.session, session);
+      EXPECT_EQ(group.idle, session && run.idle);
+    }
+  }
+  EXPECT_EQ(size, index.size());
+  return grouped;
+}
+
+template <class Policy>
+void CheckStoppable(const std::string& preset, std::uint64_t first, std::uint64_t worlds) {
+  std::int64_t seen = 0;
+  for (std::uint64_t seed = first; seed < first + worlds; ++seed) {
+    sim::Rng rng(seed, 1);
+    LawChecker<Policy> checker(RandomWorld(rng, MakePreset(preset).scheduler));
+    RandomEvents events(sim::Rng(seed, 2));
+    TimePoint last_pass{Duration::min()};
+    for (int i = 0; i < 120; ++i) {
+      const Event e = events.Next(checker.model());
+      ASSERT_EQ(checker.Step(e), "") << preset << " seed " << seed << " event " << i;
+      const Scheduler<Policy>& s = checker.instance().scheduler();
+      if (e.kind == Event::Kind::kDecide && checker.last().code == absl::StatusCode::kOk) {
+        last_pass = s.now();
+      }
+      const std::vector<bool> grouped = Grouped(s.stoppable(), s.table());
+      for (RunSlot slot = 0; slot < s.table().slots(); ++slot) {
+        const Run& run = s.table().run(slot);
+        // Between passes time may have ended protections that nobody has looked at yet.
+        ASSERT_TRUE(!grouped[slot] || Stoppable(run, s.now())) << seed << " event " << i;
+        ASSERT_TRUE(grouped[slot] || !Stoppable(run, last_pass)) << seed << " event " << i;
+        seen += grouped[slot];
+      }
+    }
+  }
+  EXPECT_GT(seen, 1000);
+}
+
+TEST(StoppableRuns, FollowEveryEventUnderBudget) {
+  CheckStoppable<BudgetPolicy>("budget", 700'001, 150);
+}
+TEST(StoppableRuns, FollowEveryEventUnderAi2) { CheckStoppable<Ai2Policy>("ai2", 800'001, 50); }
+
+// A cluster in an arbitrary state, built without the Scheduler.
+struct Scene {
+  BudgetTree tree;
+  std::vector<AllocationId> leaves;
+  Cluster cluster;
+  WorkloadTable table;
+  Ledger ledger;
+  Ranking ranking;
+  TimePoint now{std::chrono::hours(100)};
+
+  explicit Scene(sim::Rng& rng) {
+    for (std::int64_t p = 1 + rng.Below(3); p > 0; --p) {
+      const AllocationId program =
+          tree.Add(absl::StrCat("p", p), kRootAllocation, Weight{1.0 + rng.Below(3)}).value();
+      for (std::int64_t l = 1 + rng.Below(3); l > 0; --l) {
+        leaves.push_back(
+            tree.Add(absl::StrCat("l", l), program, Weight{1.0 + rng.Below(3)}).value());
+      }
+    }
+    ledger.Open(tree);
+    const GpuTypeId types[] = {cluster.InternGpuType("a"), cluster.InternGpuType("b")};
+    std::vector<DomainId> racks;
+    for (int r = 0; r < 3; ++r) {
+      racks.push_back(cluster.AddDomain(absl::StrCat("r", r), kRootDomain).value());
+    }
+    for (std::int64_t n = 3 + rng.Below(20); n > 0; --n) {
+      EXPECT_TRUE(cluster
+                      .AddNode(absl::StrCat("n", n), GpuCount(4 << rng.Below(2)),
+                               types[rng.Below(2)], racks[static_cast<std::size_t>(rng.Below(3))])
+                      .ok());
+    }
+    cluster.SetLane(rng.Chance(1, 2) ? 200 : 0);
+    cluster.Reindex();
+    for (std::uint64_t id = 1; id <= 60; ++id) AddRun(rng, id);
+    for (std::uint32_t n = 0; n < cluster.size(); ++n) {
+      if (rng.Chance(1, 8)) cluster.SetHealth(NodeId(n), NodeHealth::kDraining);
+      if (rng.Chance(1, 6)) cluster.Reserve(NodeId(n), 0, now + std::chrono::hours(rng.Below(9)));
+      const std::int32_t soon = cluster.node(NodeId(n)).soon();
+      if (soon > 0 && rng.Chance(1, 4)) {
+        cluster.Claim(NodeId(n), 1, static_cast<std::int32_t>(1 + rng.Below(soon)));
+      }
+    }
+    for (AllocationId leaf : leaves) ledger.AddQueued(tree, leaf, GpuCount(rng.Below(60)));
+    ranking.Refresh(tree, ledger, cluster.healthy(), now,
+                    [](AllocationId, GpuTime used, MilliGpu entitlement) {
+                      return internal::HoursOfShare(used, entitlement);
+                    });
+  }
+
+  void AddRun(sim::Rng& rng, std::uint64_t id) {
+    WorkloadSpec w;
+    w.id = WorkloadId(id);
+    w.allocation = leaves[static_cast<std::size_t>(rng.Below(std::ssize(leaves)))];
+    w.gpus_per_node = GpuCount(1 + rng.Below(4));
+    w.workload_class = rng.Chance(1, 4) ? WorkloadClass::kInteractive : WorkloadClass::kTraining;
+    w.minimum = std::chrono::hours(rng.Below(4));
+    w.checkpoint_interval = std::chrono::minutes(rng.Below(90));
+    const auto gpus = static_cast<std::int32_t>(w.gpus_per_node.value());
+    std::vector<NodeId> nodes;
+    const std::size_t wanted = rng.Chance(1, 4) ? 2 : 1;
+    for (std::uint32_t n = 0; n < cluster.size() && nodes.size() < wanted; ++n) {
+      if (cluster.node(NodeId(n)).free() >= gpus && rng.Chance(1, 4)) nodes.push_back(NodeId(n));
+    }
+    if (nodes.empty()) return;
+    w.nodes = static_cast<std::uint32_t>(nodes.size());
+    const TimePoint start = now - std::chrono::minutes(rng.Below(600));
+    const RunSlot slot = table.Add(w, start);
+    Run& run = table.run(slot);
+    table.workload(slot).nodes.assign(nodes.begin(), nodes.end());
+    const std::int64_t state = rng.Below(8);
+    run.state = state == 0   ? WorkloadState::kStarting
+                : state == 1 ? WorkloadState::kStopping
+                             : WorkloadState::kRunning;
+    run.start = run.progress_since = start;
+    run.protected_until = start + w.minimum;
+    run.stops = static_cast<std::uint32_t>(rng.Below(4));
+    run.idle = run.workload_class == WorkloadClass::kInteractive && rng.Chance(1, 3);
+    const bool session = run.funded && run.workload_class == WorkloadClass::kInteractive;
+    for (NodeId n : nodes) {
+      cluster.Occupy(n, slot, gpus, session);
+      if (run.state == WorkloadState::kStopping) cluster.MarkStopping(n, gpus);
+    }
+    if (!run.funded) return;
+    ledger.Charge(tree, run.leaf, start, run.gpus());
+    ledger.AddPlaced(tree, run.leaf, run.gpus());
+    if (session) ledger.AddSessions(tree, run.leaf, run.charge());
+  }
+};
+
+template <class Policy>
+void CheckSurvey(const Policy& policy, const VictimEnv& env, const Requester& requester,
+                 YieldSurvey& survey, std::int64_t& found) {
+  survey.Measure(env, policy, requester);
+  std::vector<std::uint32_t> slots, expected;
+  for (std::size_t p = 0; p < env.cluster.pools().size(); ++p) {
+    const Pool& pool = env.cluster.pools()[p];
+    for (std::int32_t gpus = 1; gpus <= 9; ++gpus) {
+      for (const bool with_lane : {false, true}) {
+        expected.clear();
+        for (NodeId id : pool.nodes) {
+          const Node& node = env.cluster.node(id);
+          std::int32_t yield = node.soon();
+          for (const Occupant& o : node.runs) {
+            const Run& run = env.table.run(o.run);
+            if (env.MayStop(policy, requester, run, node.lane, MilliGpu(0))) yield += o.gpus;
+          }
+          if (node.health != NodeHealth::kUp || (node.lane && !with_lane) || yield < gpus) continue;
+          expected.push_back(node.slot);
+        }
+        survey.Candidates(env.cluster, p, gpus, with_lane, slots);
+        ASSERT_EQ(slots, expected);
+        ASSERT_EQ(survey.NodesWith(env.cluster, p, gpus, with_lane), std::ssize(expected));
+        found += std::ssize(expected);
+      }
+    }
+  }
+}
+
+// Asks MayPreempt for every run, so that MayPreemptAny is checked, too.
+TEST(YieldSurvey, FindsWhatAScanOfAllNodesFinds) {
+  sim::Rng rng(21);
+  YieldSurvey survey;  // one for all: nothing may be left over from an earlier scene
+  std::int64_t found = 0;
+  for (int i = 0; i < 400; ++i) {
+    const Scene scene(rng);
+    StoppableRuns stoppable;
+    stoppable.Rebuild(scene.table, scene.now);
+    const PolicyContext context{scene.tree, scene.ranking, scene.now};
+    BudgetOptions options;
+    options.big_gap = std::chrono::minutes(rng.Below(3) * 60);
+    options.quantum = std::chrono::minutes(rng.Below(60));
+    options.session_permille = rng.Below(300);
+    for (int asks = 0; asks < 6; ++asks) {
+      Requester requester;
+      requester.leaf = scene.leaves[static_cast<std::size_t>(rng.Below(std::ssize(scene.leaves)))];
+      requester.tier = static_cast<int>(1 + rng.Below(2));
+      if (rng.Chance(1, 3)) requester.workload_class = WorkloadClass::kDebug;
+      const VictimEnv env{scene.cluster, scene.table,  scene.ledger,    stoppable,
+                          context,       Duration(10), rng.Chance(3, 4)};
+      CheckSurvey(BudgetPolicy(options), env, requester, survey, found);
+      CheckSurvey(Ai2Policy(), env, requester, survey, found);
+      if (HasFatalFailure()) FAIL() << "scene " << i;
+    }
+  }
+  EXPECT_GT(found, 100'000);
+}
+
+}  // namespace
+}  // namespace tenure::test
