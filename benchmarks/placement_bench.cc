@@ -177,7 +177,7 @@ void FindVictims(benchmark::State& state, const FullCluster& full, const Shape& 
                  bool expected) {
   const PolicyContext context{full.tree, full.ranking, full.now};
   StoppableRuns stoppable;
-  stoppable.Rebuild(full.table, full.now);
+  stoppable.Rebuild(full.policy, full.cluster, full.table, full.now);
   const VictimEnv env{full.cluster, full.table, full.ledger, stoppable, context};
   Requester requester = full.requester;
   requester.gpus = shape.total();

@@ -2,19 +2,20 @@
 //
 // What a policy decides, and the two that come with the library.
 //
-// A policy is a small class with five hooks; everything else (feasibility, contract, gangs, holds)
+// A policy is a small class with four hooks; everything else (feasibility, contract, gangs, holds)
 // is the engine's and cannot be broken by a policy:
 //
 //   struct MyPolicy : tenure::PolicyDefaults {
 //     Duration RankKey(const AllocationView& a) const;                  // lower is served first
 //     bool MayPreempt(const PolicyContext&, const Requester&, const Victim&) const;
-//     bool MayPreemptAny(const PolicyContext&, const Requester&, const VictimGroup&) const;
 //     std::int64_t VictimCost(const PolicyContext&, const Run&) const;  // lower is stopped first
 //     std::int64_t NodeScore(const Node&, const Shape&) const;          // if kUsesNodeScore
 //   };
 //
-// The engine asks MayPreempt only for funded requesters and victims that are unfunded or past their
-// protection. Hooks must be pure functions of their arguments; integers only.
+// JudgeGroup and QuietUntil may say the same as MayPreempt for many runs at once; they change no
+// decision, but save the engine from asking about each. The engine asks MayPreempt only for funded
+// requesters and victims that are unfunded or past their protection. Hooks must be pure functions
+// of their arguments; integers only.
 #ifndef TENURE_POLICY_H_
 #define TENURE_POLICY_H_
 
@@ -70,8 +71,17 @@ struct VictimGroup {
   bool funded = false;
   bool session = false;    // interactive, funded
   bool idle = false;       // sessions reported so
+  bool lane = false;       // at least one of its nodes is in the lane
+  bool quiet = false;      // funded, before QuietUntil
   MilliGpu leaf_charge;    // what its leaf has placed takes of a share
   MilliGpu leaf_sessions;  // the part of its leaf's interactive sessions
+};
+
+// MayPreempt of all runs of a group.
+enum class GroupVerdict : std::uint8_t {
+  kNone,  // false for each, whatever else is stopped with it
+  kEach,  // each has to be asked about
+  kAll,   // true for each
 };
 
 struct PolicyDefaults {
@@ -84,11 +94,12 @@ struct PolicyDefaults {
   static constexpr bool kSharedFailures = false;
 
   int Tier(const PolicyContext&, const Requester&) const { return 1; }
-  // False spares the engine from asking MayPreempt for each run of the group, which must be false
-  // for all of them then, whatever else is stopped with it.
-  bool MayPreemptAny(const PolicyContext&, const Requester&, const VictimGroup&) const {
-    return true;
+  GroupVerdict JudgeGroup(const PolicyContext&, const Requester&, const VictimGroup&) const {
+    return GroupVerdict::kEach;
   }
+  // Until then a funded run that is past its protection is in a quiet group. A function of the
+  // run's fields except `progress_since`.
+  TimePoint QuietUntil(const Run& run) const { return run.protected_until; }
   Duration RankKey(const AllocationView& a) const {
     return internal::HoursOfShare(a.used, a.entitlement);
   }
@@ -111,7 +122,8 @@ concept SchedulingPolicy = requires(const P p, const PolicyContext& ctx, const R
   { p.Tier(ctx, r) } -> std::same_as<int>;
   { p.RankKey(a) } -> std::same_as<Duration>;
   { p.MayPreempt(ctx, r, v) } -> std::same_as<bool>;
-  { p.MayPreemptAny(ctx, r, g) } -> std::same_as<bool>;
+  { p.JudgeGroup(ctx, r, g) } -> std::same_as<GroupVerdict>;
+  { p.QuietUntil(run) } -> std::same_as<TimePoint>;
   { p.VictimCost(ctx, run) } -> std::same_as<std::int64_t>;
   { p.NodeScore(node, shape) } -> std::same_as<std::int64_t>;
   { P::kTiers } -> std::convertible_to<int>;
@@ -126,8 +138,11 @@ class Ai2Policy : public PolicyDefaults {
   bool MayPreempt(const PolicyContext& ctx, const Requester& r, const Victim& v) const {
     return !v.run.funded || ctx.ranking.Gap(ctx.tree, r.leaf, v.run.leaf) > Duration(0);
   }
-  bool MayPreemptAny(const PolicyContext& ctx, const Requester& r, const VictimGroup& g) const {
-    return !g.funded || ctx.ranking.Gap(ctx.tree, r.leaf, g.leaf) > Duration(0);
+  GroupVerdict JudgeGroup(const PolicyContext& ctx, const Requester& r,
+                          const VictimGroup& g) const {
+    return !g.funded || ctx.ranking.Gap(ctx.tree, r.leaf, g.leaf) > Duration(0)
+               ? GroupVerdict::kAll
+               : GroupVerdict::kNone;
   }
   // The most over-served allocation pays first; among its runs the least lost work.
   std::int64_t VictimCost(const PolicyContext& ctx, const Run& run) const {
@@ -184,9 +199,7 @@ class BudgetPolicy : public PolicyDefaults {
     if (run.leaf == r.leaf) {
       return options_.express && debug && !session && run.workload_class != WorkloadClass::kDebug;
     }
-    const Duration keep =
-        options_.quantum * (std::int64_t{1} << std::min(run.stops, options_.backoff));
-    if (ctx.now < run.protected_until + keep) return false;
+    if (ctx.now < QuietUntil(run)) return false;
     if (session && SessionsStay(ctx, run.leaf, v.leaf_sessions)) return false;
     const bool entitled =
         r.tier == 1 && v.leaf_charge - run.charge() >= ctx.ranking.fluid(run.leaf);
@@ -194,11 +207,22 @@ class BudgetPolicy : public PolicyDefaults {
     return debug || session || !AboutToCheckpoint(run, ctx.now);
   }
 
-  bool MayPreemptAny(const PolicyContext& ctx, const Requester& r, const VictimGroup& g) const {
-    if (!g.funded || g.idle || r.workload_class == WorkloadClass::kDebug) return true;
-    if (g.leaf == r.leaf || (g.session && SessionsStay(ctx, g.leaf, g.leaf_sessions))) return false;
-    return (r.tier == 1 && g.leaf_charge > ctx.ranking.fluid(g.leaf)) ||
-           ctx.ranking.Gap(ctx.tree, r.leaf, g.leaf) > options_.big_gap;
+  GroupVerdict JudgeGroup(const PolicyContext& ctx, const Requester& r,
+                          const VictimGroup& g) const {
+    if (!g.funded || g.idle) return GroupVerdict::kAll;
+    const bool debug = r.workload_class == WorkloadClass::kDebug;
+    if (debug && (g.lane || g.leaf == r.leaf)) return GroupVerdict::kEach;
+    if (g.quiet || g.leaf == r.leaf) return GroupVerdict::kNone;
+    if (g.session && SessionsStay(ctx, g.leaf, g.leaf_sessions)) return GroupVerdict::kNone;
+    const bool entitled = r.tier == 1 && g.leaf_charge > ctx.ranking.fluid(g.leaf);
+    return entitled || ctx.ranking.Gap(ctx.tree, r.leaf, g.leaf) > options_.big_gap
+               ? GroupVerdict::kEach
+               : GroupVerdict::kNone;
+  }
+
+  TimePoint QuietUntil(const Run& run) const {
+    return run.protected_until +
+           options_.quantum * (std::int64_t{1} << std::min(run.stops, options_.backoff));
   }
 
  private:

@@ -304,6 +304,7 @@ class Scheduler {
   void Dequeue(RunSlot slot);
   void Reconsider();
   void Forget(RunSlot slot) { table_.Remove(slot); }
+  void Restock(RunSlot slot) { stoppable_.Update(policy_, cluster_, table_, slot, now_); }
   void Commit(RunSlot slot, TimePoint until);
   void Uncommit(RunSlot slot);
   Ledger LedgerAt(TimePoint now) const;

@@ -40,7 +40,7 @@ absl::Status Scheduler<Policy>::Restore(const std::string& snapshot) {
       fresh.dirty_ = dirty;
     }
   }
-  fresh.stoppable_.Rebuild(fresh.table_, fresh.now_);
+  fresh.stoppable_.Rebuild(policy_, fresh.cluster_, fresh.table_, fresh.now_);
   std::make_heap(fresh.protections_.begin(), fresh.protections_.end());
   *this = std::move(fresh);
   return absl::OkStatus();

@@ -44,7 +44,7 @@ absl::StatusOr<const Decisions*> Scheduler<Policy>::Decide(TimePoint now) {
   }
   dirty_ = false;
   ExpireProtections();
-  stoppable_.Advance(table_, now_);
+  stoppable_.Advance(policy_, cluster_, table_, now_);
   StopCancelled();
   if (draining_ > 0) StopOnDrainingNodes();
   if (!holds_.empty()) {
@@ -222,7 +222,7 @@ void Scheduler<Policy>::StopRun(RunSlot slot, StopReason reason, WorkloadId bene
   w.stop_reason = reason;
   Uncommit(slot);
   run.state = WorkloadState::kStopping;
-  stoppable_.Update(table_, slot, now_);
+  Restock(slot);
   for (NodeId n : w.nodes) cluster_.MarkStopping(n, run.gpus_per_node);
   if (run.funded) {
     Place(run, -1);

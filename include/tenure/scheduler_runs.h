@@ -167,7 +167,7 @@ absl::Status Scheduler<Policy>::ReportStarted(WorkloadId id, RunNumber run_numbe
     ledger_.ChargeUnfunded(tree_, run.leaf, started, run.gpus());
     run.protected_until = started;
   }
-  stoppable_.Update(table_, *slot, now_);
+  Restock(*slot);
   // Only now can it be stopped.
   dirty_ = dirty_ || w.cancel_requested || draining_ > 0;
   for (NodeId n : w.nodes) {
@@ -270,7 +270,7 @@ absl::Status Scheduler<Policy>::ReportStopFailed(WorkloadId id, RunNumber run_nu
     Place(run, +1);
   }
   run.state = WorkloadState::kRunning;
-  stoppable_.Update(table_, *slot, now_);
+  Restock(*slot);
   table_.workload(*slot).last_seen = now;
   for (NodeId n : table_.workload(*slot).nodes) {
     cluster_.UnmarkStopping(n, run.gpus_per_node);
@@ -326,7 +326,7 @@ absl::Status Scheduler<Policy>::ReportIdle(WorkloadId id, bool idle, TimePoint n
     Uncommit(slot);
     Commit(slot, until);
   }
-  stoppable_.Update(table_, slot, now_);
+  Restock(slot);
   dirty_ = true;
   return absl::OkStatus();
 }

@@ -99,7 +99,10 @@ absl::StatusOr<NodeId> Scheduler<Policy>::AddNode(std::string name, GpuCount gpu
   Advance(now);
   peak_ = std::max(peak_, weighted);
   // Another node may make room for what was too large, and it moves the lane.
-  if (table_.size() > 0) Reconsider();
+  if (table_.size() > 0) {
+    Reconsider();
+    stoppable_.Rebuild(policy_, cluster_, table_, now_);
+  }
   dirty_ = true;
   return id;
 }

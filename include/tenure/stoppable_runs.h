@@ -3,13 +3,13 @@
 // The runs that the contract lets a policy stop, so that a search for victims touches no others.
 //
 //   StoppableRuns stoppable;
-//   stoppable.Update(table, slot, now);   // after anything about the run has changed
-//   stoppable.Advance(table, now);        // time has passed: protections have ended
-//   for (std::uint32_t g : stoppable.occupied()) Look(stoppable.group(g).runs);  // slots
+//   stoppable.Update(policy, cluster, table, slot, now);  // anything about the run has changed
+//   stoppable.Advance(policy, cluster, table, now);       // time has passed
+//   for (std::uint32_t g : stoppable.occupied()) Look(stoppable.group(g));
 //
-// One invariant: after Advance(now) a run is in exactly the group of its leaf and kind if it is
-// running and unfunded or past its protection, and in none otherwise. Groups are what a policy can
-// judge without looking at each run (VictimGroup).
+// One invariant: after Advance(now) a run is in exactly the group that describes it if it is
+// running and unfunded or past its protection, and in none otherwise. A group is what a policy can
+// judge without looking at each run (PolicyDefaults::JudgeGroup).
 //
 // Complexity: Update and Advance O(log R) amortised for R running runs, the rest O(1). The order of
 // the groups and of the runs in them carries no meaning. Copyable, thread-compatible.
@@ -21,6 +21,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "tenure/cluster.h"
+#include "tenure/placement.h"
 #include "tenure/policy.h"
 #include "tenure/types.h"
 #include "tenure/workload_table.h"
@@ -29,60 +32,72 @@ namespace tenure {
 
 class StoppableRuns {
  public:
+  struct Member {
+    RunSlot slot = kNoSlot;
+    NodeId node = kNoNode;  // kNoNode: it has several
+    std::int32_t gpus = 0;  // on each of them
+  };
   struct Group {
     AllocationId leaf;
     bool funded = false;
-    bool session = false;
-    bool idle = false;
-    std::vector<RunSlot> runs;
+    bool session = false;  // interactive, funded
+    bool idle = false;     // sessions reported so
+    bool lane = false;     // on a lane node
+    bool quiet = false;    // funded, before PolicyDefaults::QuietUntil
+    std::vector<Member> members;
   };
 
-  // What is in `table` at `now`.
-  void Rebuild(const WorkloadTable& table, TimePoint now) {
+  // What is in `table` at `now`. Also to be called when the lane has moved.
+  template <class Policy>
+  void Rebuild(const Policy& policy, const Cluster& cluster, const WorkloadTable& table,
+               TimePoint now) {
     *this = StoppableRuns();
-    for (RunSlot slot = 0; slot < table.slots(); ++slot) Update(table, slot, now);
+    for (RunSlot slot = 0; slot < table.slots(); ++slot) Update(policy, cluster, table, slot, now);
   }
 
   // To be called whenever state, funding, class, idleness or protection of the run has changed.
-  void Update(const WorkloadTable& table, RunSlot slot, TimePoint now) {
+  template <class Policy>
+  void Update(const Policy& policy, const Cluster& cluster, const WorkloadTable& table,
+              RunSlot slot, TimePoint now) {
     const Run& run = table.run(slot);
     Remove(slot);
     if (run.state != WorkloadState::kRunning) return;
+    if (positions_.size() <= slot) positions_.resize(slot + std::size_t{1});
     if (run.funded && now < run.protected_until) {
-      ends_.push_back({run.protected_until, slot});
-      std::push_heap(ends_.begin(), ends_.end());
+      LookAgain(slot, run.protected_until);
       return;
     }
-    Insert(slot, run);
+    const bool quiet = run.funded && now < policy.QuietUntil(run);
+    if (quiet) LookAgain(slot, policy.QuietUntil(run));
+    Insert(cluster, run, table.workload(slot), slot, quiet);
   }
 
-  // Protections that end by `now` have ended.
-  void Advance(const WorkloadTable& table, TimePoint now) {
+  // Protections and quiet times that end by `now` have ended.
+  template <class Policy>
+  void Advance(const Policy& policy, const Cluster& cluster, const WorkloadTable& table,
+               TimePoint now) {
     while (!ends_.empty() && ends_.front().at <= now) {
-      const RunSlot slot = ends_.front().slot;
+      const End end = ends_.front();
       std::pop_heap(ends_.begin(), ends_.end());
       ends_.pop_back();
-      // The entry may be of an earlier run in this slot; what counts is what the slot holds now.
-      const Run& run = table.run(slot);
-      if (run.state != WorkloadState::kRunning || Contains(slot)) continue;
-      if (!run.funded || run.protected_until <= now) Insert(slot, run);
+      if (positions_[end.slot].next == end.at) Update(policy, cluster, table, end.slot, now);
     }
   }
 
   // The run is over.
   void Remove(RunSlot slot) {
-    if (!Contains(slot)) return;
+    if (slot >= positions_.size()) return;
     const Position p = positions_[slot];
-    positions_[slot].group = kNone;
+    positions_[slot] = Position();
+    if (p.group == kNone) return;
     Slotted& s = groups_[p.group];
-    const RunSlot last = s.group.runs.back();
-    s.group.runs.pop_back();
-    if (last != slot) {
-      s.group.runs[p.index] = last;
-      positions_[last].index = p.index;
+    const Member last = s.group.members.back();
+    s.group.members.pop_back();
+    if (last.slot != slot) {
+      s.group.members[p.index] = last;
+      positions_[last.slot].index = p.index;
     }
-    --size_;
-    if (!s.group.runs.empty()) return;
+    if (!s.group.members.empty()) return;
     const std::uint32_t moved = occupied_.back();
     occupied_.pop_back();
     if (moved != p.group) {
@@ -91,17 +106,12 @@ class StoppableRuns {
     }
   }
 
-  bool Contains(RunSlot slot) const {
-    return slot < positions_.size() && positions_[slot].group != kNone;
-  }
-  std::size_t size() const { return size_; }
-  // Of those that have runs: indices into group().
+  // The groups that have runs, as arguments of group().
   const std::vector<std::uint32_t>& occupied() const { return occupied_; }
   const Group& group(std::uint32_t i) const { return groups_[i].group; }
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffffu;
-  static constexpr std::size_t kKinds = 4;  // unfunded, funded work, sessions, idle sessions
 
   struct Slotted {
     Group group;
@@ -110,6 +120,7 @@ class StoppableRuns {
   struct Position {
     std::uint32_t group = kNone;
     std::uint32_t index = 0;
+    TimePoint next = kNever;  // time alone changes its group then
   };
   struct End {
     TimePoint at;
@@ -120,38 +131,50 @@ class StoppableRuns {
     }
   };
 
-  static std::size_t Kind(const Run& run) {
-    if (!run.funded) return 0;
-    if (run.workload_class != WorkloadClass::kInteractive) return 1;
-    return run.idle ? 3 : 2;
+  void LookAgain(RunSlot slot, TimePoint at) {
+    positions_[slot].next = at;
+    ends_.push_back({at, slot});
+    std::push_heap(ends_.begin(), ends_.end());
   }
 
-  void Insert(RunSlot slot, const Run& run) {
-    const std::size_t key = run.leaf.value() * kKinds + Kind(run);
-    if (group_of_.size() <= key) group_of_.resize(key + 1, kNone);
-    if (group_of_[key] == kNone) {
-      group_of_[key] = static_cast<std::uint32_t>(groups_.size());
-      const std::size_t kind = Kind(run);
-      groups_.push_back({Group{run.leaf, kind > 0, kind > 1, kind == 3, {}}, 0});
-    }
-    const std::uint32_t g = group_of_[key];
+  void Insert(const Cluster& cluster, const Run& run, const Workload& workload, RunSlot slot,
+              bool quiet) {
+    Group group;
+    group.leaf = run.leaf;
+    group.funded = run.funded;
+    group.session = run.funded && run.workload_class == WorkloadClass::kInteractive;
+    group.idle = group.session && run.idle;
+    group.lane = std::any_of(workload.nodes.begin(), workload.nodes.end(),
+                             [&](NodeId n) { return cluster.node(n).lane; });
+    group.quiet = quiet;
+    const std::uint32_t g = Intern(group);
     Slotted& s = groups_[g];
-    if (s.group.runs.empty()) {
+    if (s.group.members.empty()) {
       s.place = static_cast<std::uint32_t>(occupied_.size());
       occupied_.push_back(g);
     }
-    if (positions_.size() <= slot) positions_.resize(slot + std::size_t{1});
-    positions_[slot] = {g, static_cast<std::uint32_t>(s.group.runs.size())};
-    s.group.runs.push_back(slot);
-    ++size_;
+    positions_[slot].group = g;
+    positions_[slot].index = static_cast<std::uint32_t>(s.group.members.size());
+    s.group.members.push_back(
+        {slot, workload.nodes.size() == 1 ? workload.nodes[0] : kNoNode, run.gpus_per_node});
   }
 
-  std::size_t size_ = 0;
-  std::vector<Slotted> groups_;          // never removed
-  std::vector<std::uint32_t> occupied_;  // groups that have runs
-  std::vector<std::uint32_t> group_of_;  // by leaf and kind
-  std::vector<Position> positions_;      // by slot
-  std::vector<End> ends_;                // heap of protections that still hold; may be stale
+  // The number of the group with these attributes.
+  std::uint32_t Intern(const Group& group) {
+    const std::size_t flags = std::size_t{group.funded} | std::size_t{group.session} << 1 |
+                              std::size_t{group.idle} << 2 | std::size_t{group.lane} << 3 |
+                              std::size_t{group.quiet} << 4;
+    const std::size_t key = std::size_t{group.leaf.value()} << 5 | flags;
+    const auto [it, added] = group_of_.emplace(key, static_cast<std::uint32_t>(groups_.size()));
+    if (added) groups_.push_back({group, 0});
+    return it->second;
+  }
+
+  std::vector<Slotted> groups_;                               // never removed
+  std::vector<std::uint32_t> occupied_;                       // groups that have runs
+  absl::flat_hash_map<std::size_t, std::uint32_t> group_of_;  // look-up only
+  std::vector<Position> positions_;                           // by slot
+  std::vector<End> ends_;                                     // heap; may be stale
 };
 
 }  // namespace tenure

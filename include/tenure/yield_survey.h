@@ -53,6 +53,7 @@ struct VictimEnv {
 
 class YieldSurvey {
  public:
+  // `env.stoppable` must have been kept with the same policy.
   template <class Policy>
   void Measure(const VictimEnv& env, const Policy& policy, const Requester& requester) {
     Clear(env.cluster);
@@ -63,16 +64,24 @@ class YieldSurvey {
                                group.funded,
                                group.session,
                                group.idle,
+                               group.lane,
+                               group.quiet,
                                env.ledger.placed_charge(group.leaf),
                                env.ledger.sessions(group.leaf)};
-      if (!policy.MayPreemptAny(env.policy, requester, judged)) continue;
-      for (RunSlot slot : group.runs) {
-        const Run& run = env.table.run(slot);
-        for (NodeId id : env.table.workload(slot).nodes) {
-          const Node& node = env.cluster.node(id);
-          if (env.MayStop(policy, requester, run, node.lane, MilliGpu(0))) {
-            Add(id, run.gpus_per_node);
+      const GroupVerdict verdict = policy.JudgeGroup(env.policy, requester, judged);
+      if (verdict == GroupVerdict::kNone) continue;
+      const bool ask = verdict == GroupVerdict::kEach;
+      for (const StoppableRuns::Member& m : group.members) {
+        const auto add = [&](NodeId id) {
+          if (!ask || env.MayStop(policy, requester, env.table.run(m.slot),
+                                  env.cluster.node(id).lane, MilliGpu(0))) {
+            Add(id, m.gpus);
           }
+        };
+        if (m.node != kNoNode) {
+          add(m.node);
+        } else {
+          for (NodeId id : env.table.workload(m.slot).nodes) add(id);
         }
       }
     }

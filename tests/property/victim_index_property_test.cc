@@ -25,26 +25,33 @@ bool Stoppable(const Run& run, TimePoint now) {
   return run.state == WorkloadState::kRunning && (!run.funded || run.protected_until <= now);
 }
 
-// What the groups hold, by slot: each run once, in the group of its leaf and kind.
-std::vector<bool> Grouped(const StoppableRuns& index, const WorkloadTable& table) {
-  std::vector<bool> grouped(table.slots(), false);
-  std::size_t size = 0;
-  for (std::uint32_t g : index.occupied()) {
-    const StoppableRuns::Group& group = index.group(g);
-    EXPECT_FALSE(group.runs.empty());
-    for (RunSlot slot : group.runs) {
-      const Run& run = table.run(slot);
-      EXPECT_FALSE(grouped[slot]);
-      grouped[slot] = true;
-      ++size;
+// What the groups hold, by slot: each run once, in the group that describes it as of `at`.
+template <class Policy>
+std::vector<bool> Grouped(const Scheduler<Policy>& s, TimePoint at) {
+  std::vector<bool> grouped(s.table().slots(), false);
+  for (std::uint32_t g : s.stoppable().occupied()) {
+    const StoppableRuns::Group& group = s.stoppable().group(g);
+    EXPECT_FALSE(group.members.empty());
+    for (const StoppableRuns::Member& m : group.members) {
+      const Run& run = s.table().run(m.slot);
+      const auto& nodes = s.table().workload(m.slot).nodes;
+      EXPECT_FALSE(grouped[m.slot]);
+      grouped[m.slot] = true;
       EXPECT_EQ(group.leaf, run.leaf);
       EXPECT_EQ(group.funded, run.funded);
       const bool session = run.funded && run.workload_class == WorkloadClass::kInteractive;
       EXPECT_EQ(group.session, session);
       EXPECT_EQ(group.idle, session && run.idle);
+      EXPECT_EQ(group.lane, std::any_of(nodes.begin(), nodes.end(),
+                                        [&](NodeId n) { return s.cluster().node(n).lane; }));
+      // Between passes time may have ended quiet times that nobody has looked at yet.
+      const TimePoint end = s.policy().QuietUntil(run);
+      EXPECT_TRUE(!group.quiet || at < end);
+      EXPECT_TRUE(group.quiet || !run.funded || end <= s.now());
+      EXPECT_EQ(m.node, nodes.size() == 1 ? nodes[0] : kNoNode);
+      EXPECT_EQ(m.gpus, run.gpus_per_node);
     }
   }
-  EXPECT_EQ(size, index.size());
   return grouped;
 }
 
@@ -63,7 +70,7 @@ void CheckStoppable(const std::string& preset, std::uint64_t first, std::uint64_
       if (e.kind == Event::Kind::kDecide && checker.last().code == absl::StatusCode::kOk) {
         last_pass = s.now();
       }
-      const std::vector<bool> grouped = Grouped(s.stoppable(), s.table());
+      const std::vector<bool> grouped = Grouped(s, last_pass);
       for (RunSlot slot = 0; slot < s.table().slots(); ++slot) {
         const Run& run = s.table().run(slot);
         // Between passes time may have ended protections that nobody has looked at yet.
@@ -199,29 +206,36 @@ void CheckSurvey(const Policy& policy, const VictimEnv& env, const Requester& re
   }
 }
 
-// Asks MayPreempt for every run, so that MayPreemptAny is checked, too.
+// The scan asks MayPreempt for every run, so that JudgeGroup and QuietUntil are checked, too.
 TEST(YieldSurvey, FindsWhatAScanOfAllNodesFinds) {
   sim::Rng rng(21);
   YieldSurvey survey;  // one for all: nothing may be left over from an earlier scene
   std::int64_t found = 0;
   for (int i = 0; i < 400; ++i) {
     const Scene scene(rng);
-    StoppableRuns stoppable;
-    stoppable.Rebuild(scene.table, scene.now);
     const PolicyContext context{scene.tree, scene.ranking, scene.now};
     BudgetOptions options;
     options.big_gap = std::chrono::minutes(rng.Below(3) * 60);
     options.quantum = std::chrono::minutes(rng.Below(60));
     options.session_permille = rng.Below(300);
+    const BudgetPolicy budget(options);
+    const Ai2Policy ai2;
+    StoppableRuns for_budget, for_ai2;
+    for_budget.Rebuild(budget, scene.cluster, scene.table, scene.now);
+    for_ai2.Rebuild(ai2, scene.cluster, scene.table, scene.now);
     for (int asks = 0; asks < 6; ++asks) {
       Requester requester;
       requester.leaf = scene.leaves[static_cast<std::size_t>(rng.Below(std::ssize(scene.leaves)))];
       requester.tier = static_cast<int>(1 + rng.Below(2));
       if (rng.Chance(1, 3)) requester.workload_class = WorkloadClass::kDebug;
-      const VictimEnv env{scene.cluster, scene.table,  scene.ledger,    stoppable,
-                          context,       Duration(10), rng.Chance(3, 4)};
-      CheckSurvey(BudgetPolicy(options), env, requester, survey, found);
-      CheckSurvey(Ai2Policy(), env, requester, survey, found);
+      const bool funded_stops = rng.Chance(3, 4);
+      const auto check = [&](const auto& policy, const StoppableRuns& stoppable) {
+        const VictimEnv env{scene.cluster, scene.table,  scene.ledger, stoppable,
+                            context,       Duration(10), funded_stops};
+        CheckSurvey(policy, env, requester, survey, found);
+      };
+      check(budget, for_budget);
+      check(ai2, for_ai2);
       if (HasFatalFailure()) FAIL() << "scene " << i;
     }
   }

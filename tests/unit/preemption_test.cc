@@ -86,7 +86,7 @@ World RandomWorld(sim::Rng& rng) {
 
 StoppableRuns Stoppable(const World& w, TimePoint now) {
   StoppableRuns stoppable;
-  stoppable.Rebuild(w.table, now);
+  stoppable.Rebuild(ByNumber{}, w.cluster, w.table, now);
   return stoppable;
 }
 
