@@ -112,7 +112,7 @@ struct Pool {
   internal::FreeIndex general, lane, reserved;
   internal::Bitmap sessions;  // slots of nodes with interactive runs
   internal::Bitmap closing;   // slots of nodes that are closing
-  internal::Bitmap clearing;  // slots of nodes with more GPUs soon than free
+  internal::Bitmap vacating;  // slots of nodes with more GPUs soon than free
 };
 
 class Cluster {
@@ -367,7 +367,7 @@ class Cluster {
     IndexOf(pool, n).Set(n.slot, level);
     pool.sessions.Set(n.slot, n.sessions > 0);
     pool.closing.Set(n.slot, n.closing);
-    pool.clearing.Set(n.slot, n.soon() > n.free());
+    pool.vacating.Set(n.slot, n.soon() > n.free());
   }
 
   void Rebuild();
@@ -451,7 +451,7 @@ inline void Cluster::Rebuild() {
     }
     pool.sessions.Reset(pool.nodes.size());
     pool.closing.Reset(pool.nodes.size());
-    pool.clearing.Reset(pool.nodes.size());
+    pool.vacating.Reset(pool.nodes.size());
     const std::int64_t n = static_cast<std::int64_t>(pool.nodes.size());
     const std::int64_t lane = (n * lane_permille_ + 500) / 1000;
     pool_of_type_[pool.type.value()] = pools_.size();

@@ -126,6 +126,11 @@ class FreeIndex {
     }
   }
 
+  // Slots of `domain` at `level`.
+  std::int64_t CountAt(DomainId domain, std::int64_t level) const {
+    return count_[domain.value() * levels_ + static_cast<std::size_t>(level)];
+  }
+
   // Slots of `domain` whose level is >= min_level.
   std::int64_t CountAtLeast(DomainId domain, std::int64_t min_level) const {
     std::int64_t n = 0;

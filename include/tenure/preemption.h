@@ -68,7 +68,7 @@ class VictimSearch {
     for (std::size_t p = 0; p < env.cluster.pools().size(); ++p) {
       const Pool& pool = env.cluster.pools()[p];
       if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
-      if (survey.NodesWith(env.cluster, p, shape.gpus, shape.lane) < shape.nodes) continue;
+      if (survey.NodesWith(p, shape.gpus, shape.lane) < shape.nodes) continue;
       survey.Candidates(env.cluster, p, shape.gpus, shape.lane, slots_);
       if (shape.nodes == 1) {
         FindOne(q, pool, avoid, best, plan);

@@ -216,9 +216,10 @@ class CreditMeter {
   }
 
   GpuTime Owed(AllocationId id) const {
-    return id.value() < sums_.size()
-               ? GpuTime(static_cast<std::int64_t>(sums_[id.value()].total / 1000))
-               : GpuTime(0);
+    if (id.value() >= sums_.size()) return GpuTime(0);
+    const absl::int128 total = sums_[id.value()].total;
+    const auto narrow = static_cast<std::int64_t>(total);  // a 128-bit division is slow
+    return GpuTime(total == narrow ? narrow / 1000 : static_cast<std::int64_t>(total / 1000));
   }
 
   template <class Archive>

@@ -267,10 +267,15 @@ class Scheduler {
       return a.until != b.until ? a.until > b.until : a.id > b.id;
     }
   };
-  struct Failure {
+  struct LeafFailure {
     AllocationId leaf;
-    bool everywhere;
     Shape shape;
+  };
+  // What is known about a shape in a round.
+  struct Verdict {
+    std::uint64_t round = 0;
+    std::size_t compared = 0;  // with that many of failures_
+    bool fails = false;        // for every leaf
   };
 
   // Events (scheduler_checks.h, _world.h, _maintenance.h, _queues.h, _runs.h).
@@ -353,6 +358,7 @@ class Scheduler {
   }
   bool HasCredit(RunSlot slot) const;
   bool Reserve(RunSlot slot);
+  void BeginRound();
   void ServeTier(int tier);
   bool ServeLeaf(AllocationId leaf, int tier);
   bool TryPlace(RunSlot slot, const Requester& requester);
@@ -415,9 +421,11 @@ class Scheduler {
   // Nodes became ordinary again after some request had been tried: the pass must be followed by
   // another one.
   bool look_again_ = false;
-  std::vector<Failure> failures_;
-  std::vector<std::uint64_t> known_to_fail_;  // by shape: == round_ if it fails for every leaf
-  std::vector<AllocationId> active_;
+  std::vector<Shape> failures_;  // of the round, for every leaf
+  std::vector<LeafFailure> leaf_failures_;
+  std::vector<Verdict> verdicts_;     // by shape
+  std::vector<AllocationId> active_;  // leaves of the tier, in order
+  std::vector<AllocationId> again_;   // heap: those that may place more
   std::vector<NodeId> scratch_nodes_;
   Plan plan_;
   VictimSearch search_;

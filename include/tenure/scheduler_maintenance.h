@@ -2,8 +2,8 @@
 //
 // Scheduler: maintenance announced ahead. Included by scheduler.h; not for direct use.
 //
-// A window closes its nodes one grace and one tick before it begins, so that whatever may be stopped
-// is gone when it does. What happens at a date happens in the first pass at or after it.
+// A window closes its nodes one grace and one tick before it begins, so that whatever may be
+// stopped is gone when it does. What happens at a date happens in the first pass at or after it.
 #ifndef TENURE_SCHEDULER_MAINTENANCE_H_
 #define TENURE_SCHEDULER_MAINTENANCE_H_
 

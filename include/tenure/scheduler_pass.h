@@ -234,21 +234,30 @@ void Scheduler<Policy>::StopRun(RunSlot slot, StopReason reason, WorkloadId bene
 
 template <class Policy>
 bool Scheduler<Policy>::KnownToFail(AllocationId leaf, ShapeId id) {
-  known_to_fail_.resize(shapes_.size(), 0);
-  if (known_to_fail_[id] == round_) return true;
-  for (const Failure& f : failures_) {
-    if ((!f.everywhere && f.leaf != leaf) || !shapes_[id].Dominates(f.shape)) continue;
-    if (f.everywhere) known_to_fail_[id] = round_;
-    return true;
+  const Shape& shape = shapes_[id];
+  if (verdicts_.size() < shapes_.size()) verdicts_.resize(shapes_.size());
+  Verdict& verdict = verdicts_[id];
+  if (verdict.round != round_) verdict = {round_, 0, false};
+  for (; !verdict.fails && verdict.compared < failures_.size(); ++verdict.compared) {
+    verdict.fails = shape.Dominates(failures_[verdict.compared]);
   }
-  return false;
+  if (verdict.fails) return true;
+  return std::any_of(leaf_failures_.begin(), leaf_failures_.end(), [&](const LeafFailure& f) {
+    return f.leaf == leaf && shape.Dominates(f.shape);
+  });
+}
+
+template <class Policy>
+void Scheduler<Policy>::BeginRound() {
+  ++round_;
+  failures_.clear();
+  leaf_failures_.clear();
+  search_.BeginRound();
 }
 
 template <class Policy>
 void Scheduler<Policy>::ServeTier(int tier) {
-  ++round_;
-  failures_.clear();
-  search_.BeginRound();
+  BeginRound();
   active_.clear();
   for (AllocationId leaf : tree_.leaves()) {
     if (!queues_[leaf.value()].empty()) active_.push_back(leaf);
@@ -262,15 +271,22 @@ void Scheduler<Policy>::ServeTier(int tier) {
     }
     return;
   }
+  // Most leaves are asked once and place nothing: those that do go on in a heap.
+  std::sort(active_.begin(), active_.end(), before);
   const auto after = [&](AllocationId a, AllocationId b) { return before(b, a); };
-  std::make_heap(active_.begin(), active_.end(), after);
-  while (!active_.empty()) {
-    std::pop_heap(active_.begin(), active_.end(), after);
-    if (ServeLeaf(active_.back(), tier)) {
-      std::push_heap(active_.begin(), active_.end(), after);  // with its new key
+  again_.clear();
+  for (std::size_t next = 0; next < active_.size() || !again_.empty();) {
+    AllocationId leaf;
+    if (!again_.empty() && (next == active_.size() || before(again_.front(), active_[next]))) {
+      std::pop_heap(again_.begin(), again_.end(), after);
+      leaf = again_.back();
+      again_.pop_back();
     } else {
-      active_.pop_back();
+      leaf = active_[next++];
     }
+    if (!ServeLeaf(leaf, tier)) continue;
+    again_.push_back(leaf);  // with its new key
+    std::push_heap(again_.begin(), again_.end(), after);
   }
 }
 
@@ -290,6 +306,7 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
   Requester requester;
   requester.leaf = leaf;
   requester.tier = tier;
+  requester.leaf_charge = ledger_.placed_charge(leaf);
   for (std::size_t next = 0; next < queue.buckets().size();) {
     PendingQueue::Bucket& bucket = queue.InOrder(next++);
     if (bucket.skipped == round_) continue;
@@ -297,7 +314,6 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
     requester.workload_class = shape.workload_class;
     requester.gpus = shape.total();
     requester.charge = MilliGpu(requester.gpus.value() * RateOf(shape.type));
-    requester.leaf_charge = ledger_.placed_charge(leaf);
     if (tier < Policy::kTiers && policy_.Tier(Context(), requester) != tier) continue;
     if (SessionCapReached(leaf, shape.workload_class, requester.charge, ranking_)) continue;
     const RunSlot first = bucket.first.slot;
@@ -314,7 +330,8 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
     }
     bucket.skipped = round_;
     if (Reserves() && MayReserve(shape) && !Avoids(first) && HasCredit(first) && Reserve(first)) {
-      next = 0;  // the queue has changed
+      next = 0;  // the queue has changed, and what the leaf has placed may have
+      requester.leaf_charge = ledger_.placed_charge(leaf);
     }
   }
   return false;
@@ -368,7 +385,11 @@ bool Scheduler<Policy>::TryPlace(RunSlot slot, const Requester& requester) {
   if (avoid == kNoNode) {
     const bool everywhere =
         Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug;
-    failures_.push_back({requester.leaf, everywhere, shape});
+    if (everywhere) {
+      failures_.push_back(shape);
+    } else {
+      leaf_failures_.push_back({requester.leaf, shape});
+    }
   }
   return false;
 }
@@ -376,8 +397,7 @@ bool Scheduler<Policy>::TryPlace(RunSlot slot, const Requester& requester) {
 template <class Policy>
 void Scheduler<Policy>::FillUnfunded() {
   if (unfunded_.empty() || cluster_.free() == GpuCount(0)) return;
-  ++round_;
-  failures_.clear();
+  BeginRound();
   while (cluster_.free() > GpuCount(0)) {
     // The largest shape first; equal sizes in queue order.
     PendingQueue::Bucket* best = nullptr;
@@ -403,7 +423,7 @@ void Scheduler<Policy>::FillUnfunded() {
     }
     if (placed) continue;
     best->skipped = round_;
-    if (!avoids) failures_.push_back({kRootAllocation, true, shape});
+    if (!avoids) failures_.push_back(shape);
   }
 }
 

@@ -34,7 +34,8 @@ template <class Policy>
 bool Scheduler<Policy>::Reserve(RunSlot slot) {
   const Shape shape = shapes_[table_.workload(slot).shape];
   const PolicyContext context = Context();
-  const VictimEnv env{cluster_, table_, ledger_, stoppable_, context, options_.grace + options_.tick};
+  const VictimEnv env{cluster_,   table_,  ledger_,
+                      stoppable_, context, options_.grace + options_.tick};
   if (!reservation_search_.Find(env, policy_, options_.reservation, table_.run(slot).leaf, shape,
                                 reservation_plan_)) {
     return false;

@@ -91,15 +91,10 @@ class YieldSurvey {
   std::int32_t yield(const Node& node, NodeId id) const { return node.soon() + extra_[id.value()]; }
 
   // Healthy nodes of a pool that yield at least `gpus` > 0.
-  std::int64_t NodesWith(const Cluster& cluster, std::size_t pool, std::int32_t gpus,
-                         bool with_lane) const {
-    const Pool& p = cluster.pools()[pool];
-    std::int64_t n = p.general.CountAtLeast(kRootDomain, gpus) +
-                     p.reserved.CountAtLeast(kRootDomain, gpus) + more_[pool].AtLeast(gpus, false);
-    if (with_lane) {
-      n += p.lane.CountAtLeast(kRootDomain, gpus) + more_[pool].AtLeast(gpus, true);
-    }
-    return n;
+  std::int64_t NodesWith(std::size_t pool, std::int32_t gpus, bool with_lane) const {
+    const auto& counts = with_lane ? pools_[pool].all : pools_[pool].general;
+    const auto g = static_cast<std::size_t>(gpus);
+    return g < counts.size() ? counts[g] : 0;
   }
 
   // Their slots, ascending.
@@ -116,7 +111,7 @@ class YieldSurvey {
     take(p.general);
     take(p.reserved);
     if (with_lane) take(p.lane);
-    for (NodeId id : changed_[pool]) {
+    for (NodeId id : pools_[pool].changed) {
       const Node& n = cluster.node(id);
       if (n.free() < gpus && yield(n, id) >= gpus && (with_lane || !n.lane)) {
         slots.push_back(n.slot);
@@ -126,55 +121,61 @@ class YieldSurvey {
   }
 
  private:
-  // Nodes by GPUs: how many more yield that many than have as many free; lane nodes apart.
-  struct Histogram {
-    std::vector<std::int32_t> general, lane;
-    std::int64_t AtLeast(std::int32_t gpus, bool in_lane) const {
-      const std::vector<std::int32_t>& counts = in_lane ? lane : general;
-      std::int64_t n = 0;
-      for (std::size_t g = static_cast<std::size_t>(gpus); g < counts.size(); ++g) n += counts[g];
-      return n;
-    }
+  struct PerPool {
+    std::vector<NodeId> changed;             // healthy, yield more than they have free
+    std::vector<std::int64_t> general, all;  // nodes that yield at least so many GPUs
   };
 
   void Clear(const Cluster& cluster) {
     for (NodeId id : touched_) extra_[id.value()] = 0;
     touched_.clear();
     extra_.resize(cluster.size(), 0);
-    changed_.resize(cluster.pools().size());
-    more_.resize(cluster.pools().size());
+    pools_.resize(cluster.pools().size());
   }
   void Add(NodeId id, std::int32_t gpus) {
     if (extra_[id.value()] == 0) touched_.push_back(id);
     extra_[id.value()] += gpus;
   }
   void Count(const Cluster& cluster) {
-    for (std::size_t pool = 0; pool < changed_.size(); ++pool) {
-      const Pool& p = cluster.pools()[pool];
-      changed_[pool].clear();
-      more_[pool].general.assign(p.general.levels(), 0);
-      more_[pool].lane.assign(p.general.levels(), 0);
-      for (std::int64_t s = p.clearing.NextFrom(0); s >= 0;
-           s = p.clearing.NextFrom(static_cast<std::size_t>(s) + 1)) {
-        const NodeId id = p.nodes[static_cast<std::size_t>(s)];
-        if (extra_[id.value()] == 0) Differs(cluster, pool, id);
+    for (std::size_t i = 0; i < pools_.size(); ++i) {
+      const Pool& pool = cluster.pools()[i];
+      pools_[i].changed.clear();
+      pools_[i].general.assign(pool.general.levels(), 0);
+      pools_[i].all.assign(pool.general.levels(), 0);
+      for (std::int64_t s = pool.vacating.NextFrom(0); s >= 0;
+           s = pool.vacating.NextFrom(static_cast<std::size_t>(s) + 1)) {
+        const NodeId id = pool.nodes[static_cast<std::size_t>(s)];
+        if (extra_[id.value()] == 0) Changed(cluster, pools_[i], id);
       }
     }
-    for (NodeId id : touched_) Differs(cluster, cluster.PoolOf(id), id);
+    for (NodeId id : touched_) Changed(cluster, pools_[cluster.PoolOf(id)], id);
+    for (std::size_t i = 0; i < pools_.size(); ++i) {
+      const Pool& pool = cluster.pools()[i];
+      std::int64_t general = 0, lane = 0;
+      for (std::size_t g = pools_[i].all.size(); g-- > 0;) {
+        const auto level = static_cast<std::int64_t>(g);
+        general += pool.general.CountAt(kRootDomain, level) +
+                   pool.reserved.CountAt(kRootDomain, level) + pools_[i].general[g];
+        lane += pool.lane.CountAt(kRootDomain, level) + pools_[i].all[g];
+        pools_[i].general[g] = general;
+        pools_[i].all[g] = general + lane;
+      }
+    }
   }
-  void Differs(const Cluster& cluster, std::size_t pool, NodeId id) {
+  // Until the sums are formed, `general` holds the difference for ordinary nodes, `all` for lane
+  // nodes: how many more yield so many GPUs than have as many free.
+  void Changed(const Cluster& cluster, PerPool& pool, NodeId id) {
     const Node& n = cluster.node(id);
     if (!n.up()) return;
-    changed_[pool].push_back(id);
-    std::vector<std::int32_t>& counts = n.lane ? more_[pool].lane : more_[pool].general;
+    pool.changed.push_back(id);
+    std::vector<std::int64_t>& counts = n.lane ? pool.all : pool.general;
     --counts[static_cast<std::size_t>(std::max(0, n.free()))];
     ++counts[static_cast<std::size_t>(std::max(0, yield(n, id)))];
   }
 
-  std::vector<std::int32_t> extra_;           // by node: GPUs of runs that may be stopped
-  std::vector<NodeId> touched_;               // nodes with extra_ > 0
-  std::vector<std::vector<NodeId>> changed_;  // by pool: healthy, yield more than they have free
-  std::vector<Histogram> more_;               // by pool
+  std::vector<std::int32_t> extra_;  // by node: GPUs of runs that may be stopped
+  std::vector<NodeId> touched_;      // nodes with extra_ > 0
+  std::vector<PerPool> pools_;
 };
 
 }  // namespace tenure

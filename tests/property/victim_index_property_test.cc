@@ -194,12 +194,12 @@ void CheckSurvey(const Policy& policy, const VictimEnv& env, const Requester& re
             const Run& run = env.table.run(o.run);
             if (env.MayStop(policy, requester, run, node.lane, MilliGpu(0))) yield += o.gpus;
           }
-          if (node.health != NodeHealth::kUp || (node.lane && !with_lane) || yield < gpus) continue;
+          if (!node.up() || (node.lane && !with_lane) || yield < gpus) continue;
           expected.push_back(node.slot);
         }
         survey.Candidates(env.cluster, p, gpus, with_lane, slots);
         ASSERT_EQ(slots, expected);
-        ASSERT_EQ(survey.NodesWith(env.cluster, p, gpus, with_lane), std::ssize(expected));
+        ASSERT_EQ(survey.NodesWith(p, gpus, with_lane), std::ssize(expected));
         found += std::ssize(expected);
       }
     }
