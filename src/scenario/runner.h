@@ -180,7 +180,10 @@ class Runner {
   TimePoint Now(const TimelineEntry& entry) const { return entry.now.value_or(now_); }
   void Log(const std::string& what);
   template <class T>
-  void Shuffle(std::vector<T>& list);
+  void Shuffle(std::vector<T>& list) {
+    if (variant_.shuffle == 0) return;
+    for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[Random() % i]);
+  }
   std::uint64_t Random();
 
   const Case& case_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "instance.h"
 #include "law_checker.h"
 #include "random_events.h"
 #include "random_world.h"

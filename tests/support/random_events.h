@@ -13,6 +13,7 @@
 
 #include "random_world.h"
 #include "shadow_model.h"
+#include "story.h"
 #include "tenure/sim/random.h"
 
 namespace tenure::test {
