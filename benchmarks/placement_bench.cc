@@ -34,7 +34,7 @@ Cluster HalfUsed(std::int64_t nodes) {
 void BM_FreeIndex_Set(benchmark::State& state) {
   internal::FreeIndex index;
   const auto n = static_cast<std::size_t>(state.range(0));
-  index.Reset(9, std::vector<DomainId>(n, kRootDomain), {kRootDomain});
+  index.Reset(9, std::vector<DomainId>(n, kRootDomain), {kRootDomain}, {0});
   sim::Rng rng(1);
   std::vector<std::pair<std::size_t, std::int16_t>> edits;
   for (int i = 0; i < 4096; ++i) {
@@ -157,6 +157,7 @@ struct FullCluster {
         run.state = WorkloadState::kRunning;
         run.start = run.progress_since = start;
         run.protected_until = start + w.minimum;
+        table.workload(slot).nodes.assign(1, NodeId(n));
         cluster.Occupy(NodeId(n), slot, static_cast<std::int32_t>(gpus), false);
         if (!w.funded()) continue;
         ledger.Charge(tree, w.allocation, start, w.gpus());

@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -297,7 +298,23 @@ class Cluster {
   // The position in pools() of a node's pool. Valid after Reindex.
   std::size_t PoolOf(NodeId id) const { return pool_of_type_[node(id).type.value()]; }
   // Domains of a level in topological order (level 0: the root). Valid after Reindex.
-  const std::vector<DomainId>& DomainsAt(std::uint8_t level) const { return by_level_[level]; }
+  std::span<const DomainId> DomainsAt(std::uint8_t level) const {
+    return std::span(by_column_)
+        .subspan(first_column_[level], first_column_[level + 1u] - first_column_[level]);
+  }
+  // Those inside `domain`, itself included: [first, last) of DomainsAt(level). Valid after Reindex.
+  std::pair<std::size_t, std::size_t> Inside(DomainId domain, std::uint8_t level) const {
+    const auto all = DomainsAt(level);
+    const auto from = [&](std::uint32_t rank) {
+      return static_cast<std::size_t>(
+          std::lower_bound(all.begin(), all.end(), rank,
+                           [&](DomainId d, std::uint32_t r) { return rank_[d.value()] < r; }) -
+          all.begin());
+    };
+    return {from(rank_[domain.value()]), from(end_rank_[domain.value()])};
+  }
+  // Where the counts of DomainsAt(level) begin in a FreeIndex of a pool. Valid after Reindex.
+  std::size_t FirstColumn(std::uint8_t level) const { return first_column_[level]; }
 
   template <class Archive>
   void Serialize(Archive& ar) {
@@ -383,7 +400,10 @@ class Cluster {
   bool stale_ = true;
   std::vector<Pool> pools_;
   std::vector<std::size_t> pool_of_type_;
-  std::vector<std::vector<DomainId>> by_level_;
+  std::vector<DomainId> by_column_;        // level by level, each in topological order
+  std::vector<std::size_t> first_column_;  // by level, and the end
+  std::vector<std::uint32_t> rank_;        // by domain: position in the depth-first walk
+  std::vector<std::uint32_t> end_rank_;    // by domain: first rank after all that is inside
 };
 
 inline void Cluster::Rebuild() {
@@ -399,24 +419,39 @@ inline void Cluster::Rebuild() {
     });
   }
   std::vector<DomainId> walk, stack = {kRootDomain};
-  std::vector<std::uint32_t> rank(domains_.size());
+  rank_.assign(domains_.size(), 0);
   while (!stack.empty()) {
     const DomainId d = stack.back();
     stack.pop_back();
-    rank[d.value()] = static_cast<std::uint32_t>(walk.size());
+    rank_[d.value()] = static_cast<std::uint32_t>(walk.size());
     walk.push_back(d);
     const auto& c = children[d.value()];
     stack.insert(stack.end(), c.rbegin(), c.rend());
   }
-  by_level_.assign(std::size_t{kMaxTopologyDepth} + 2, {});
-  for (DomainId d : walk) by_level_[domains_[d.value()].level].push_back(d);
+  end_rank_.assign(domains_.size(), 0);
+  for (auto it = walk.rbegin(); it != walk.rend(); ++it) {
+    std::uint32_t& end = end_rank_[it->value()];
+    end = std::max(end, rank_[it->value()] + 1);
+    std::uint32_t& above = end_rank_[domains_[it->value()].parent.value()];
+    above = std::max(above, end);
+  }
+  by_column_ = walk;
+  std::stable_sort(by_column_.begin(), by_column_.end(), [&](DomainId a, DomainId b) {
+    return domains_[a.value()].level < domains_[b.value()].level;
+  });
+  first_column_.assign(std::size_t{kMaxTopologyDepth} + 2, by_column_.size());
+  std::vector<std::uint32_t> column(domains_.size());
+  for (std::size_t c = by_column_.size(); c-- > 0;) {
+    column[by_column_[c].value()] = static_cast<std::uint32_t>(c);
+    first_column_[domains_[by_column_[c].value()].level] = c;
+  }
 
   std::vector<NodeId> order(nodes_.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = NodeId(static_cast<std::uint32_t>(i));
   std::sort(order.begin(), order.end(), [&](NodeId a, NodeId b) {
     const Node &x = node(a), &y = node(b);
     if (x.type != y.type) return types_[x.type.value()] < types_[y.type.value()];
-    if (x.domain != y.domain) return rank[x.domain.value()] < rank[y.domain.value()];
+    if (x.domain != y.domain) return rank_[x.domain.value()] < rank_[y.domain.value()];
     return x.name < y.name;
   });
 
@@ -447,7 +482,7 @@ inline void Cluster::Rebuild() {
     const auto levels = static_cast<std::size_t>(largest) + 1;
     for (auto* index :
          {&pool.declared, &pool.declared_lane, &pool.general, &pool.lane, &pool.reserved}) {
-      index->Reset(levels, domain_of_slot, parent);
+      index->Reset(levels, domain_of_slot, parent, column);
     }
     pool.sessions.Reset(pool.nodes.size());
     pool.closing.Reset(pool.nodes.size());

@@ -16,6 +16,9 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <limits>
+#include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -101,55 +104,67 @@ void TakeNodes(const Cluster& cluster, const Pool& pool, const FreeIndex& index,
   }
 }
 
+// The position of the first of the smallest counts that are >= need, or -1.
+inline std::int64_t SmallestFrom(std::span<const std::int32_t> counts, std::int32_t need) {
+  constexpr std::int32_t kMany = std::numeric_limits<std::int32_t>::max();
+  std::int32_t smallest = kMany;
+  for (std::int32_t n : counts) smallest = std::min(smallest, n >= need ? n : kMany);
+  if (smallest == kMany) return -1;
+  return std::find(counts.begin(), counts.end(), smallest) - counts.begin();
+}
+
+// Spreads k nodes over as few domains as possible: the largest are taken whole, first ones first,
+// until the rest fits into one; of those that hold the rest the smallest takes it, the last one of
+// equals. `take(position, nodes)`. Requires that all counts together reach k > 0.
+template <class Take>
+void Spread(std::span<const std::int32_t> counts, std::int32_t k, const Take& take) {
+  std::int32_t taken = std::numeric_limits<std::int32_t>::max();  // whatever is larger is used up
+  while (true) {
+    std::int32_t largest = 0;
+    for (std::int32_t n : counts) largest = std::max(largest, n < taken ? n : 0);
+    taken = largest;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] != largest) continue;
+      if (largest >= k) {
+        const std::int32_t rest = counts[static_cast<std::size_t>(SmallestFrom(counts, k))];
+        const auto last = std::find(counts.rbegin(), counts.rend(), rest);
+        take(static_cast<std::size_t>(counts.rend() - last - 1), k);
+        return;
+      }
+      take(i, largest);
+      k -= largest;
+    }
+  }
+}
+
 // Places a gang on nodes of `index` inside one pool; nothing is appended when it does not fit.
 template <class Score>
 bool PlaceGang(const Cluster& cluster, const Pool& pool, const FreeIndex& index, const Shape& shape,
                const Score& score, std::vector<NodeId>& out) {
-  const std::int64_t k = shape.nodes;
-  if (index.CountAtLeast(kRootDomain, shape.gpus) < k) return false;
+  if (index.CountAtLeast(kRootDomain, shape.gpus) < shape.nodes) return false;
   const std::uint8_t wanted = EffectiveLevel(cluster, shape);
-  const auto tightest_at = [&](std::uint8_t level, std::int64_t need) {
-    std::pair<std::int64_t, DomainId> best{-1, kRootDomain};
-    for (DomainId d : cluster.DomainsAt(level)) {
-      const std::int64_t n = index.CountAtLeast(d, shape.gpus);
-      if (n >= need && (best.first < 0 || n < best.first)) best = {n, d};
-    }
-    return best;
-  };
-  for (int level = wanted; level >= 0; --level) {
-    const auto [count, domain] = tightest_at(static_cast<std::uint8_t>(level), k);
-    if (count >= 0 && level == wanted) {
-      TakeNodes(cluster, pool, index, shape, domain, k, score, out);
-      return true;
-    }
-    if (shape.rule == TopologyRule::kRequired) return false;
-    if (count < 0) continue;
-    // The gang spans several domains of the wanted level inside `domain`: as few as possible. The
-    // largest are taken whole until the rest fits into one, which is the tightest such.
-    std::vector<std::pair<std::int64_t, DomainId>> parts;
-    const auto [begin, end] = pool.range[domain.value()];
-    for (DomainId d : cluster.DomainsAt(wanted)) {
-      if (pool.range[d.value()].first < begin || pool.range[d.value()].second > end) continue;
-      const std::int64_t n = index.CountAtLeast(d, shape.gpus);
-      if (n > 0) parts.emplace_back(n, d);
-    }
-    std::stable_sort(parts.begin(), parts.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
-    std::int64_t covered = 0;
-    for (const auto& part : parts) covered += part.first;
-    if (covered < count) {  // nodes attached above the wanted level: no finer choice
-      TakeNodes(cluster, pool, index, shape, domain, k, score, out);
-      return true;
-    }
-    std::int64_t left = k;
-    for (std::size_t i = 0; i < parts.size() && left > 0; ++i) {
-      std::size_t pick = i;
-      while (pick + 1 < parts.size() && parts[i].first >= left && parts[pick + 1].first >= left) {
-        ++pick;
-      }
-      const std::int64_t take = std::min(left, parts[pick].first);
-      TakeNodes(cluster, pool, index, shape, parts[pick].second, take, score, out);
-      left -= take;
+  for (int l = wanted; l >= 0; --l) {
+    const auto level = static_cast<std::uint8_t>(l);
+    const auto domains = cluster.DomainsAt(level);
+    const auto counts = index.CountsAtLeast(shape.gpus, cluster.FirstColumn(level), domains.size());
+    const std::int64_t best = SmallestFrom(counts, shape.nodes);
+    if (best < 0 && shape.rule == TopologyRule::kRequired) return false;
+    if (best < 0) continue;
+    const DomainId domain = domains[static_cast<std::size_t>(best)];
+    const auto take = [&](DomainId d, std::int64_t n) {
+      TakeNodes(cluster, pool, index, shape, d, n, score, out);
+    };
+    // Spread inside `domain` over domains of the wanted level, unless it is one or has nodes of its
+    // own, among which there is no finer choice.
+    const auto [first, last] = cluster.Inside(domain, wanted);
+    const auto parts = cluster.DomainsAt(wanted).subspan(first, last - first);
+    const auto sizes =
+        index.CountsAtLeast(shape.gpus, cluster.FirstColumn(wanted) + first, parts.size());
+    if (level == wanted || std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) <
+                               counts[static_cast<std::size_t>(best)]) {
+      take(domain, shape.nodes);
+    } else {
+      Spread(sizes, shape.nodes, [&](std::size_t i, std::int64_t n) { take(parts[i], n); });
     }
     return true;
   }
@@ -277,11 +292,14 @@ inline bool EverFits(const Cluster& cluster, const Shape& shape) {
                                  : std::uint8_t{0};
   for (const Pool& pool : cluster.pools()) {
     if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
-    for (DomainId d : cluster.DomainsAt(level)) {
-      std::int64_t nodes = pool.declared.CountAtLeast(d, shape.gpus);
-      if (shape.lane) nodes += pool.declared_lane.CountAtLeast(d, shape.gpus);
-      if (nodes >= shape.nodes) return true;
-    }
+    if (static_cast<std::size_t>(shape.gpus) >= pool.declared.levels()) continue;
+    const std::size_t first = cluster.FirstColumn(level), n = cluster.DomainsAt(level).size();
+    const auto nodes = pool.declared.CountsAtLeast(shape.gpus, first, n);
+    const auto lane = pool.declared_lane.CountsAtLeast(shape.gpus, first, n);
+    std::int32_t most = 0;
+    for (std::size_t d = 0; d < n; ++d)
+      most = std::max(most, nodes[d] + (shape.lane ? lane[d] : 0));
+    if (most >= shape.nodes) return true;
   }
   return false;
 }

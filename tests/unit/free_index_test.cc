@@ -49,8 +49,12 @@ TEST(FreeIndex, AnswersLikeAScan) {
     for (std::int64_t s = 0; s < slots; ++s) {
       domain_of.emplace_back(static_cast<std::uint32_t>(rng.Below(domains)));
     }
+    std::vector<std::uint32_t> column(static_cast<std::size_t>(domains));
+    for (std::uint32_t d = 0; d < column.size(); ++d) {
+      column[d] = (d + static_cast<std::uint32_t>(world)) % static_cast<std::uint32_t>(domains);
+    }
     FreeIndex index;
-    index.Reset(kLevels, domain_of, parent);
+    index.Reset(kLevels, domain_of, parent, column);
     std::vector<int> level(static_cast<std::size_t>(slots), FreeIndex::kAbsent);
     for (int i = 0; i < 300; ++i) {
       const auto slot = static_cast<std::size_t>(rng.Below(slots));
@@ -75,6 +79,10 @@ TEST(FreeIndex, AnswersLikeAScan) {
         }
       }
       ASSERT_EQ(index.CountAtLeast(domain, wanted), count);
+      ASSERT_EQ(index.CountAt(domain, wanted), count - index.CountAtLeast(domain, wanted + 1));
+      if (wanted < static_cast<int>(kLevels)) {
+        ASSERT_EQ(index.CountsAtLeast(wanted, column[domain.value()], 1)[0], count);
+      }
       ASSERT_EQ(index.FindTightest(wanted), tightest);
       std::vector<std::size_t> visited;
       index.VisitTightest(wanted, begin, end, [&](std::size_t s) {

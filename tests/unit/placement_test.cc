@@ -233,6 +233,87 @@ TEST(Placement, FindsAPlaceExactlyWhenThereIsOne) {
   EXPECT_GT(gangs, 200);
 }
 
+// Where a gang goes, domain by domain: the first domain with the fewest nodes that hold it; else
+// the deepest domain that does, in parts, largest first.
+std::vector<NodeId> GangByScan(const Cluster& c, const Shape& s, const Pool& pool) {
+  const auto free_in = [&](DomainId d) {
+    std::vector<NodeId> nodes;
+    for (std::int32_t g = s.gpus; g <= 8; ++g) {
+      for (NodeId id : pool.nodes) {
+        const Node& n = c.node(id);
+        if (!n.lane && n.up() && n.free() == g && DomainAt(c, id, c.level(d)) == d) {
+          nodes.push_back(id);
+        }
+      }
+    }
+    return nodes;
+  };
+  const auto k = static_cast<std::size_t>(s.nodes);
+  for (int level = LevelOf(c, s); level >= 0; --level) {
+    std::vector<NodeId> best;
+    DomainId chosen = kRootDomain;
+    for (DomainId d : c.DomainsAt(static_cast<std::uint8_t>(level))) {
+      const std::vector<NodeId> nodes = free_in(d);
+      if (nodes.size() < k || (!best.empty() && nodes.size() >= best.size())) continue;
+      best = nodes;
+      chosen = d;
+    }
+    if (best.empty() && s.rule == TopologyRule::kRequired) return {};
+    if (best.empty()) continue;
+    std::vector<std::vector<NodeId>> parts;
+    std::size_t covered = 0;
+    for (DomainId d : c.DomainsAt(static_cast<std::uint8_t>(LevelOf(c, s)))) {
+      std::vector<NodeId> nodes = free_in(d);
+      if (nodes.empty() || DomainAt(c, nodes[0], level) != chosen) continue;
+      covered += nodes.size();
+      parts.push_back(std::move(nodes));
+    }
+    if (level == LevelOf(c, s) || covered < best.size()) {
+      best.resize(k);
+      return best;
+    }
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const auto& a, const auto& b) { return a.size() > b.size(); });
+    std::vector<NodeId> result;
+    for (std::size_t i = 0; result.size() < k; ++i) {
+      const std::size_t left = k - result.size();
+      std::size_t pick = i;
+      while (parts[i].size() >= left && pick + 1 < parts.size() && parts[pick + 1].size() >= left) {
+        ++pick;
+      }
+      const std::size_t take = std::min(left, parts[pick].size());
+      result.insert(result.end(), parts[pick].begin(),
+                    parts[pick].begin() + static_cast<std::ptrdiff_t>(take));
+    }
+    return result;
+  }
+  return {};
+}
+
+TEST(Placement, GangsGoWhereAScanOfAllDomainsPutsThem) {
+  sim::Rng rng(9);
+  int gangs = 0, spread = 0;
+  for (int i = 0; i < 6000; ++i) {
+    const Cluster c = RandomCluster(rng, rng.Chance(1, 2) ? 0 : 250);
+    Shape s = RandomShape(rng);
+    if (s.nodes == 1) continue;
+    s.lane = false;
+    for (const Pool& pool : c.pools()) {
+      s.type = pool.type;
+      const std::vector<NodeId> expected = GangByScan(c, s, pool);
+      std::vector<NodeId> nodes;
+      ASSERT_EQ(PlaceFree(c, s, NoNodeScore{}, kNoNode, nodes), !expected.empty()) << i;
+      ASSERT_EQ(nodes, expected) << i;
+      gangs += !nodes.empty();
+      std::set<DomainId> domains;
+      for (NodeId n : nodes) domains.insert(DomainAt(c, n, LevelOf(c, s)));
+      spread += domains.size() > 1;
+    }
+  }
+  EXPECT_GT(gangs, 300);
+  EXPECT_GT(spread, 60);
+}
+
 // What `Dominates` promises: where the smaller finds no place, the larger finds none.
 TEST(Placement, AShapeFailsWithWhatItDominates) {
   sim::Rng rng(6);
