@@ -11,6 +11,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -32,7 +33,18 @@ T ValueOrThrow(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
+// Getter and setter of a member of type Duration, in microseconds.
+template <typename T>
+auto DurationGetter(Duration T::*member) {
+  return [member](const T& object) { return (object.*member).count(); };
+}
+template <typename T>
+auto DurationSetter(Duration T::*member) {
+  return [member](T& object, std::int64_t us) { object.*member = Duration(us); };
+}
+
 // One function a file of bindings; called once, when the module is initialised.
+void BindWorld(pybind11::module_& m);
 void BindSimulator(pybind11::module_& m);
 void BindBudgetTree(pybind11::module_& m);
 void BindScheduler(pybind11::module_& m);

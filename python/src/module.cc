@@ -45,6 +45,7 @@ void Throw(const absl::Status& status) {
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Bindings of the C++ core; use the names of the package `tenure`.";
+  tenure::python::BindWorld(m);
   tenure::python::BindSimulator(m);
   tenure::python::BindBudgetTree(m);
   tenure::python::BindScheduler(m);

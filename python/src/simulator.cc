@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workload tables, generators and the simulator.
+// The simulator: options in, figures and, where asked for, the timeline out.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
-#include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "common.h"
 #include "tenure/presets.h"
-#include "tenure/sim/institute.h"
 #include "tenure/sim/policies.h"
 #include "tenure/sim/result.h"
 #include "tenure/sim/simulate.h"
+#include "tenure/sim/timeline.h"
 #include "tenure/sim/workload.h"
 
 namespace py = pybind11;
@@ -27,58 +27,21 @@ namespace py = pybind11;
 namespace tenure::python {
 namespace {
 
-using sim::JobRow;
 using sim::World;
-using LeafTuple = std::pair<std::string, std::vector<double>>;
-
-// The table is copied once into the world, so that nobody can change it under a running
-// simulation; from there on it is only viewed.
-std::shared_ptr<World> MakeWorld(std::int32_t nodes, std::int32_t gpus_per_node,
-                                 std::int32_t nodes_per_rack, const std::vector<LeafTuple>& leaves,
-                                 const py::array& jobs, std::vector<std::string> assumptions) {
-  if (!py::dtype::of<JobRow>().equal(jobs.dtype())) {
-    Throw(absl::InvalidArgumentError("jobs do not have dtype JOB_DTYPE"));
-  }
-  if (jobs.ndim() != 1) {
-    Throw(absl::InvalidArgumentError(
-        absl::StrCat("jobs have ", jobs.ndim(), " dimensions, must have 1")));
-  }
-  const auto rows = py::array_t<JobRow, py::array::c_style>::ensure(jobs);
-  if (!rows) throw py::error_already_set();
-  auto world = std::make_shared<World>();
-  world->cluster = {nodes, gpus_per_node, nodes_per_rack};
-  world->leaves.reserve(leaves.size());
-  for (const auto& [path, weights] : leaves) world->leaves.push_back({path, weights});
-  world->jobs.resize(static_cast<std::size_t>(rows.size()));
-  if (!world->jobs.empty()) {
-    std::memcpy(world->jobs.data(), rows.data(), world->jobs.size() * sizeof(JobRow));
-  }
-  world->assumptions = std::move(assumptions);
-  ThrowIfError(sim::CheckWorld(*world));
-  return world;
-}
-
-// A read-only view that keeps the world alive.
-py::array JobsView(const py::object& self) {
-  const auto& world = self.cast<const World&>();
-  py::array view(py::dtype::of<JobRow>(), {static_cast<py::ssize_t>(world.jobs.size())},
-                 {static_cast<py::ssize_t>(sizeof(JobRow))}, world.jobs.data(), self);
-  view.attr("setflags")(py::arg("write") = false);
-  return view;
-}
-
-std::vector<LeafTuple> Leaves(const World& world) {
-  std::vector<LeafTuple> out;
-  out.reserve(world.leaves.size());
-  for (const sim::LeafSpec& leaf : world.leaves) out.emplace_back(leaf.path, leaf.weights);
-  return out;
-}
 
 py::dict QuantilesDict(const sim::Quantiles& q) {
   py::dict out;
   out["p50"] = q.p50;
   out["p90"] = q.p90;
   out["p99"] = q.p99;
+  return out;
+}
+
+py::dict SpreadDict(const sim::Spread& s) {
+  py::dict out;
+  out["p50"] = s.p50;
+  out["p90"] = s.p90;
+  out["max"] = s.max;
   return out;
 }
 
@@ -106,8 +69,20 @@ py::dict MetricsDict(const sim::Metrics& m) {
   out["preemptions_per_job"] = m.preemptions_per_job;
   out["repreempted_1h_share"] = m.repreempted_1h_share;
   out["sessions_killed"] = m.sessions_killed;
+  out["sessions_suspended"] = m.sessions_suspended;
   out["gangs_done_share"] = m.gangs_done_share;
   out["gang_turnaround_s"] = QuantilesDict(m.gang_turnaround_s);
+  out["promises"] = m.promises;
+  out["promises_broken"] = m.promises_broken;
+  out["promise_lateness_s"] = SpreadDict(m.promise_lateness_s);
+  out["gang_to_reservation_s"] = SpreadDict(m.gang_to_reservation_s);
+  out["gang_from_reservation_s"] = SpreadDict(m.gang_from_reservation_s);
+  out["repairs"] = m.repairs;
+  out["repairs_human"] = m.repairs_human;
+  out["drains_late"] = m.drains_late;
+  out["host_drain_h"] = SpreadDict(m.host_drain_h);
+  out["runs_lost"] = m.runs_lost;
+  out["failed_resumes"] = m.failed_resumes;
   out["jobs"] = m.jobs;
   out["jobs_done"] = m.jobs_done;
   out["jobs_running"] = m.jobs_running;
@@ -126,29 +101,39 @@ py::dict MetricsDict(const sim::Metrics& m) {
     entry["share"] = leaf.share;
     entry["owed_gpu_h"] = leaf.owed_gpu_h;
     entry["delivered_gpu_h"] = leaf.delivered_gpu_h;
+    entry["lost_gpu_h"] = leaf.lost_gpu_h;
     entry["owed_cum"] = leaf.owed_cum;
     entry["owed_strict"] = leaf.owed_strict;
     entry["owed_win7"] = leaf.owed_win7;
+    entry["wait_s"] = QuantilesDict(leaf.wait_s);
     leaves.append(entry);
   }
   out["leaf"] = leaves;
+  py::list forecasts;
+  for (const sim::ForecastSample& f : m.forecasts) {
+    py::dict entry;
+    entry["predicted_s"] = f.predicted_s;
+    entry["promised"] = f.promised;
+    entry["actual_s"] = f.actual_s;
+    entry["until_end_s"] = f.until_end_s;
+    forecasts.append(entry);
+  }
+  out["forecasts"] = forecasts;
   return out;
+}
+
+template <typename Row>
+py::array ToArray(const std::vector<Row>& rows) {
+  return py::array_t<Row>(static_cast<py::ssize_t>(rows.size()), rows.data());
 }
 
 // Runs without the GIL. The interpreter is entered at most every 50 ms: to deliver a signal (so
 // that Ctrl-C works) and to call `progress`; an exception there cancels the simulation and is
 // raised. The clock is for that alone and never reaches the simulation.
 py::dict Simulate(const World& world, const std::string& policy, const Parameters& parameters,
-                  std::int64_t warmup_us, std::int64_t end_us, std::int64_t pass_interval_us,
-                  std::int64_t grace_us, std::int64_t notice_permille, bool report_idle,
-                  const py::object& progress) {
-  sim::SimOptions options;
-  options.warmup = Duration(warmup_us);
-  options.end = Duration(end_us);
-  options.pass_interval = Duration(pass_interval_us);
-  options.grace = Duration(grace_us);
-  options.notice_permille = notice_permille;
-  options.report_idle = report_idle;
+                  sim::SimOptions options, bool record, const py::object& progress) {
+  sim::Timeline timeline;
+  if (record) options.timeline = &timeline;
   std::optional<py::error_already_set> error;
   auto last = std::chrono::steady_clock::now();
   const sim::ProgressFn report = [&](double fraction) {
@@ -172,22 +157,13 @@ py::dict Simulate(const World& world, const std::string& policy, const Parameter
   }
   if (error.has_value()) throw py::error_already_set(std::move(*error));
   if (!metrics.ok()) Throw(metrics.status());
-  return MetricsDict(*metrics);
-}
-
-std::shared_ptr<World> GenerateInstitute(double load, std::uint64_t seed, int days,
-                                         int warmup_days) {
-  sim::InstituteOptions options;
-  options.load = load;
-  options.seed = seed;
-  options.days = days;
-  options.warmup_days = warmup_days;
-  absl::StatusOr<World> world;
-  {
-    const py::gil_scoped_release release;
-    world = sim::GenerateInstitute(options);
+  py::dict out = MetricsDict(*metrics);
+  if (record) {
+    out["runs"] = ToArray(timeline.runs);
+    out["run_nodes"] = ToArray(timeline.nodes);
+    out["promise_rows"] = ToArray(timeline.promises);
   }
-  return std::make_shared<World>(ValueOrThrow(std::move(world)));
+  return out;
 }
 
 py::list PolicyParameters(const std::string& policy) {
@@ -198,42 +174,61 @@ py::list PolicyParameters(const std::string& policy) {
   return out;
 }
 
+// (first_node, nodes, begin, end, announced), times in microseconds.
+using MaintenanceTuple =
+    std::tuple<std::int32_t, std::int32_t, std::int64_t, std::int64_t, std::int64_t>;
+
+void SetMaintenance(sim::FaultOptions& options, const std::vector<MaintenanceTuple>& windows) {
+  options.maintenance.clear();
+  for (const auto& [first, nodes, begin, end, announced] : windows) {
+    options.maintenance.push_back(
+        {first, nodes, Duration(begin), Duration(end), Duration(announced)});
+  }
+}
+
+void BindOptions(py::module_& m) {
+  using Faults = sim::FaultOptions;
+  py::class_<Faults>(m, "FaultOptions")
+      .def(py::init())
+      .def_property("mean_uptime_us", DurationGetter(&Faults::mean_uptime),
+                    DurationSetter(&Faults::mean_uptime))
+      .def_property("mean_unhealthy_us", DurationGetter(&Faults::mean_unhealthy),
+                    DurationSetter(&Faults::mean_unhealthy))
+      .def_property("mean_repair_us", DurationGetter(&Faults::mean_repair),
+                    DurationSetter(&Faults::mean_repair))
+      .def_property("negotiate_after_us", DurationGetter(&Faults::negotiate_after),
+                    DurationSetter(&Faults::negotiate_after))
+      .def_readwrite("hard_permille", &Faults::hard_permille)
+      .def_readwrite("failed_resume_permille", &Faults::failed_resume_permille)
+      .def_readwrite("seed", &Faults::seed)
+      .def("set_maintenance", &SetMaintenance);
+  using Options = sim::SimOptions;
+  py::class_<Options>(m, "SimOptions")
+      .def(py::init())
+      .def_property("warmup_us", DurationGetter(&Options::warmup), DurationSetter(&Options::warmup))
+      .def_property("end_us", DurationGetter(&Options::end), DurationSetter(&Options::end))
+      .def_property("pass_interval_us", DurationGetter(&Options::pass_interval),
+                    DurationSetter(&Options::pass_interval))
+      .def_property("grace_us", DurationGetter(&Options::grace), DurationSetter(&Options::grace))
+      .def_property("forecast_interval_us", DurationGetter(&Options::forecast_interval),
+                    DurationSetter(&Options::forecast_interval))
+      .def_readwrite("notice_permille", &Options::notice_permille)
+      .def_readwrite("report_idle", &Options::report_idle)
+      .def_readwrite("idle_nights_permille", &Options::idle_nights_permille)
+      .def_readwrite("faults", &Options::faults);
+}
+
 }  // namespace
 
 void BindSimulator(py::module_& m) {
-  PYBIND11_NUMPY_DTYPE(JobRow, submit_us, runtime_us, minimum_us, limit_us, checkpoint_us,
-                       restart_us, patience_us, leaf, user, nodes, gpus_per_node, priority,
-                       workload_class, flags, source_row);
-  m.attr("JOB_DTYPE") = py::dtype::of<JobRow>();
-  py::dict flags;
-  flags["resumable"] = static_cast<std::uint32_t>(sim::kResumable);
-  flags["idle"] = static_cast<std::uint32_t>(sim::kIdle);
-  flags["checkpoint_on_notice"] = static_cast<std::uint32_t>(sim::kCheckpointOnNotice);
-  m.attr("JOB_FLAGS") = flags;
-  py::list classes;
-  for (std::size_t i = 0; i < kWorkloadClasses; ++i) {
-    classes.append(ToString(static_cast<WorkloadClass>(i)));
-  }
-  m.attr("WORKLOAD_CLASSES") = py::tuple(classes);
-
-  py::class_<World, std::shared_ptr<World>>(m, "World")
-      .def(py::init(&MakeWorld), py::kw_only(), py::arg("nodes"), py::arg("gpus_per_node"),
-           py::arg("nodes_per_rack"), py::arg("leaves"), py::arg("jobs"), py::arg("assumptions"))
-      .def_property_readonly("nodes", [](const World& w) { return w.cluster.nodes; })
-      .def_property_readonly("gpus_per_node",
-                             [](const World& w) { return w.cluster.gpus_per_node; })
-      .def_property_readonly("nodes_per_rack",
-                             [](const World& w) { return w.cluster.nodes_per_rack; })
-      .def_property_readonly("leaves", &Leaves)
-      .def_property_readonly("jobs", &JobsView)
-      .def_property_readonly("assumptions", [](const World& w) { return w.assumptions; });
-
-  m.def("generate_institute", &GenerateInstitute, py::kw_only(), py::arg("load"), py::arg("seed"),
-        py::arg("days"), py::arg("warmup_days"));
+  using sim::PromiseRow;
+  using sim::RunRow;
+  PYBIND11_NUMPY_DTYPE(RunRow, start_us, end_us, protected_us, job, end, first_node, beneficiary);
+  PYBIND11_NUMPY_DTYPE(PromiseRow, made_us, start_by_us, job, reserved);
+  m.attr("RUN_ENDS") = py::tuple(py::cast(sim::kRunEndNames));
+  BindOptions(m);
   m.def("simulate", &Simulate, py::arg("world"), py::arg("policy"), py::arg("parameters"),
-        py::kw_only(), py::arg("warmup_us"), py::arg("end_us"), py::arg("pass_interval_us"),
-        py::arg("grace_us"), py::arg("notice_permille"), py::arg("report_idle"),
-        py::arg("progress"));
+        py::arg("options"), py::kw_only(), py::arg("record"), py::arg("progress"));
   m.def("policy_names", &sim::PolicyNames);
   m.def("policy_parameters", &PolicyParameters, py::arg("policy"));
 }

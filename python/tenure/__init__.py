@@ -27,6 +27,8 @@ from tenure.errors import (
     OutOfRange,
     ResourceExhausted,
 )
+from tenure.faults import Faults, Maintenance
+from tenure.gaming import GAME_STRATEGIES, game
 from tenure.scenario import ScenarioCase, ScenarioReport, replay
 from tenure.scheduler import (
     Decisions,
@@ -45,13 +47,17 @@ from tenure.scheduler import (
     WhatIf,
 )
 from tenure.simulation import (
+    ForecastSample,
     LeafResult,
     PolicyParameter,
     Quantiles,
     Result,
+    Spread,
+    figures,
     policies,
     simulate,
 )
+from tenure.timeline import RUN_ENDS, Timeline
 from tenure.world import (
     JOB_DTYPE,
     JOB_FLAGS,
@@ -63,9 +69,11 @@ from tenure.world import (
 )
 
 __all__ = [
+    "GAME_STRATEGIES",
     "JOB_DTYPE",
     "JOB_FLAGS",
     "ROOT",
+    "RUN_ENDS",
     "WORKLOAD_CLASSES",
     "AlreadyExists",
     "BudgetEdit",
@@ -77,13 +85,16 @@ __all__ = [
     "Error",
     "Explanation",
     "FailedPrecondition",
+    "Faults",
     "Forecast",
+    "ForecastSample",
     "Hold",
     "Internal",
     "InvalidArgument",
     "Leaf",
     "LeafResult",
     "LostRun",
+    "Maintenance",
     "MaintenanceWindow",
     "NodeReport",
     "NotFound",
@@ -97,14 +108,18 @@ __all__ = [
     "ScenarioCase",
     "ScenarioReport",
     "Scheduler",
+    "Spread",
     "Standing",
     "Start",
     "Stop",
+    "Timeline",
     "WhatIf",
     "WorkloadSummary",
     "World",
     "__version__",
     "compare",
+    "figures",
+    "game",
     "generate",
     "importers",
     "policies",

@@ -35,18 +35,54 @@ class World:
     @property
     def assumptions(self) -> list[str]: ...
 
-def generate_institute(*, load: float, seed: int, days: int, warmup_days: int) -> World: ...
+class InstituteOptions:
+    load: float
+    freeload: float
+    seed: int
+    days: int
+    warmup_days: int
+    debug_per_day: int
+    nodes: int
+    gpus_per_node: int
+    nodes_per_rack: int
+    mincap_us: int
+    leaves: int
+    levels: int
+    largest_percent: int
+
+class FaultOptions:
+    mean_uptime_us: int
+    mean_unhealthy_us: int
+    mean_repair_us: int
+    negotiate_after_us: int
+    hard_permille: int
+    failed_resume_permille: int
+    seed: int
+    def set_maintenance(self, windows: list[tuple[int, int, int, int, int]], /) -> None: ...
+
+class SimOptions:
+    warmup_us: int
+    end_us: int
+    pass_interval_us: int
+    grace_us: int
+    forecast_interval_us: int
+    notice_permille: int
+    report_idle: bool
+    idle_nights_permille: int
+    faults: FaultOptions
+
+GAME_STRATEGIES: tuple[str, ...]
+RUN_ENDS: tuple[str, ...]
+
+def generate_institute(options: InstituteOptions) -> World: ...
+def game(world: World, leaf: int, strategy: str) -> tuple[World, list[int]]: ...
 def simulate(
     world: World,
     policy: str,
     parameters: dict[str, str],
+    options: SimOptions,
     *,
-    warmup_us: int,
-    end_us: int,
-    pass_interval_us: int,
-    grace_us: int,
-    notice_permille: int,
-    report_idle: bool,
+    record: bool,
     progress: Callable[[float], object] | None,
 ) -> dict[str, Any]: ...
 def policy_names() -> list[str]: ...

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tenure import _core
-from tenure._time import DAY, Time, to_us
+from tenure._time import DAY, HOUR, Time, to_us
 from tenure.errors import InvalidArgument, NotFound
 
 __all__ = [
@@ -246,6 +246,15 @@ def generate(
     seed: int = 1,
     days: int = 30,
     warmup_days: int = 7,
+    freeload: float = 1.5,
+    debug_per_day: int = 450,
+    gpus: int = 1024,
+    gpus_per_node: int = 8,
+    nodes_per_rack: int = 16,
+    mincap: Time = 8 * HOUR,
+    leaves: int = 0,
+    levels: int = 2,
+    largest_percent: int = 0,
 ) -> World:
     """Generate a world; the same arguments give the same table on every machine.
 
@@ -261,6 +270,19 @@ def generate(
         Any non-negative integer.
     days, warmup_days
         Length of the measured time and of the warm-up before it.
+    freeload
+        The same as `load` for unfunded sweeps.
+    debug_per_day
+        Debug jobs in an average day's working hours, of all leaves together.
+    gpus, gpus_per_node, nodes_per_rack
+        The cluster; demand grows with it.
+    mincap
+        Longest minimum that users declare: those above are cut to it; if it is longer than 8 h,
+        those who else declare 8 h declare it.
+    leaves, levels, largest_percent
+        Another budget tree: so many leaves, so many levels below the root; shares go with 1, 1/2,
+        1/3, ..., or the first leaf has `largest_percent` and the others share the rest equally. 0
+        leaves: the institute's own tree.
 
     Raises
     ------
@@ -280,5 +302,20 @@ def generate(
         raise InvalidArgument(f"days is {days}, must be in [1, 3650]")
     if not 0 <= warmup_days <= 3650:
         raise InvalidArgument(f"warmup_days is {warmup_days}, must be in [0, 3650]")
-    core = _core.generate_institute(load=load, seed=seed, days=days, warmup_days=warmup_days)
+    if gpus_per_node < 1 or gpus < 1 or gpus % gpus_per_node != 0:
+        raise InvalidArgument(f"{gpus} GPUs are not nodes of {gpus_per_node}")
+    options = _core.InstituteOptions()
+    values = {
+        "load": load, "seed": seed, "days": days, "warmup_days": warmup_days,
+        "freeload": freeload, "debug_per_day": debug_per_day, "nodes": gpus // gpus_per_node,
+        "gpus_per_node": gpus_per_node, "nodes_per_rack": nodes_per_rack,
+        "mincap_us": to_us(mincap, "mincap"), "leaves": leaves, "levels": levels,
+        "largest_percent": largest_percent,
+    }  # fmt: skip
+    for name, value in values.items():
+        try:
+            setattr(options, name, value)
+        except TypeError:
+            raise InvalidArgument(f"{name} is {value!r}, must be a number") from None
+    core = _core.generate_institute(options)
     return World._from_core(core, warmup_days * DAY, (warmup_days + days) * DAY)

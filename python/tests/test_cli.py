@@ -19,12 +19,23 @@ QUANTILES = {
     "required": ["p50", "p90", "p99"],
     "additionalProperties": False,
 }
+SPREAD = {
+    "type": "object",
+    "properties": dict.fromkeys(("p50", "p90", "max"), NUMBER),
+    "required": ["p50", "p90", "max"],
+    "additionalProperties": False,
+}
+SPREADS = (
+    "gang_to_reservation_s", "gang_from_reservation_s", "promise_lateness_s", "host_drain_h",
+)  # fmt: skip
 FIGURES = (
     "owed_cum", "owed_cum_worst", "owed_strict", "owed_win7", "owed_win7_worst",
     "owed_cum_worst_program", "leaves", "leaves_ge_95", "goodput", "waste", "occupancy",
     "availability", "unfunded_share", "preemptions_per_job", "repreempted_1h_share",
     "sessions_killed", "gangs_done_share", "jobs_done", "jobs_running", "jobs_queued",
-    "jobs_withdrawn", "jobs_failed", "jobs_never_fit", "sim_wall_s", "events",
+    "jobs_withdrawn", "jobs_failed", "jobs_never_fit", "sim_wall_s", "events", "jobs", "passes",
+    "starts", "preemptions", "sessions_suspended", "promises", "promises_broken", "repairs",
+    "repairs_human", "drains_late", "runs_lost", "failed_resumes",
 )  # fmt: skip
 GROUPS = ("all", "debug", "training", "gang", "interactive", "sweep")
 POLICY = {
@@ -37,12 +48,8 @@ POLICY = {
             "required": list(GROUPS),
             "additionalProperties": False,
         },
-        "gang_turnaround_s": {
-            "type": "object",
-            "properties": {"p50": NUMBER, "p90": NUMBER},
-            "required": ["p50", "p90"],
-            "additionalProperties": False,
-        },
+        "gang_turnaround_s": QUANTILES,
+        **dict.fromkeys(SPREADS, SPREAD),
         "ci": {
             "type": "object",
             "additionalProperties": {
@@ -53,7 +60,7 @@ POLICY = {
             },
         },
     },
-    "required": [*FIGURES, "wait_s", "gang_turnaround_s", "ci"],
+    "required": [*FIGURES, "wait_s", "gang_turnaround_s", *SPREADS, "ci"],
     "additionalProperties": False,
 }
 SCHEMA = {
@@ -155,6 +162,25 @@ def test_set_changes_a_policy(tmp_path: Path) -> None:
     assert one["budget"] != two["budget"]
 
 
+def test_faults_games_and_other_worlds(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    base = ["simulate", "--seed", 2, "--days", 4, "--warmup-days", 1, "--gpus", 256,
+            "--world", "leaves=6", "--world", "levels=3"]  # fmt: skip
+    got = run(*base, "--faults", "mean_uptime=10d", "--faults", "failed_resume_permille=100",
+              "--idle-nights-permille", 500, "--game", "hold@0", "--json", out)  # fmt: skip
+    assert got.exit_code == 0, got.output
+    assert "hosts repaired" in got.stdout and "256 GPUs" in got.stdout
+    data = read(out)
+    jsonschema.validate(data, SCHEMA)
+    assert "leaf 0 games the scheduler: hold" in data["workload"]["assumptions"]
+    entry = data["policies"]["budget"]
+    assert entry["repairs"] > 0 and entry["runs_lost"] > 0
+    assert entry["sessions_suspended"] > 0 and entry["host_drain_h"]["max"] <= 8.1
+    assert run(*base, "--json", out).exit_code == 0
+    entry = read(out)["policies"]["budget"]
+    assert entry["repairs"] == 0 and entry["availability"] == 1 and entry["failed_resumes"] == 0
+
+
 SWF = "".join(
     f"{i} {i * 60} -1 {600 * (1 + i % 7)} {1 + i % 9} -1 -1 -1 -1 -1 "
     f"1 {i % 5} {i % 3} -1 1 1 -1 -1\n"
@@ -242,6 +268,19 @@ def test_other_commands() -> None:
         (["import", "LOG", "-o", "out.xlsx"], "out.xlsx"),
         (["import", "LOG", "-o", "DIR"], "cannot be written"),
         (["compare", "--load", "much"], "Invalid value"),
+        (["compare", "--faults", "mean_uptime"], "must be KEY=VALUE with one of failed_resume"),
+        (["compare", "--faults", "mean_uptime=soon"], "mean_uptime is 'soon', must look like"),
+        (["compare", "--faults", "seed=one"], "'one' is not a number"),
+        (["compare", "--faults", "hard_permille=2000"], "hard_permille is 2000"),
+        (["compare", "--game", "bribe@1"], "must be STRATEGY@LEAF with one of none, inflate"),
+        (["compare", "--game", "hold@nowhere"], "no leaf 'nowhere'"),
+        (["compare", "--game", "hold@99"], "leaf is 99"),
+        (["compare", "--world", "sky=blue"], "must be KEY=VALUE with one of freeload"),
+        (["compare", "--world", "leaves=many"], "'many' is not a number"),
+        (["compare", "--world", "levels=0", "--world", "leaves=3"], "levels is 0"),
+        (["compare", "--gpus", "100"], "100 GPUs are not nodes of 8"),
+        (["compare", "--idle-nights-permille", "-1"], "idle_nights_permille is -1"),
+        (["report", "-o", "out.html", "--policies", ""], "no policy to report on"),
         (["dance"], "No such command"),
     ],
 )

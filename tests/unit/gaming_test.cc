@@ -97,7 +97,8 @@ TEST(Gaming, NamesAreParsed) {
   const absl::Status s = ParseGame("bribe").status();
   EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(s.message(),
-            "no gaming strategy 'bribe'; there are none, inflate, split, pieces, hold, "
+            "no gaming strategy 'bribe'; there are none, inflate, split, pieces, resubmit, "
+            "hold, "
             "subaccounts, high, lane");
 }
 
@@ -170,6 +171,22 @@ TEST(Gaming, PiecesAreAQuarterOfAnHourEach) {
   const World gamed = Gamed(GameStrategy::kPieces, odd);
   EXPECT_EQ(FundedWork(Of(gamed, 0)), FundedWork(Of(odd, 0)));
   EXPECT_EQ(Of(gamed, 0).size(), 4u + 3 + 3);
+}
+
+TEST(Gaming, ResubmittedWorkIsAsLongAsItsMinimum) {
+  const std::vector<JobRow> jobs = Of(Gamed(GameStrategy::kResubmit), 0);
+  ASSERT_EQ(jobs.size(), 2u + 1 + 3);
+  EXPECT_EQ(Text(jobs[0]), "4x8 training min 60 run 60 prio 0 flags 1");
+  EXPECT_EQ(Text(jobs[1]), Text(jobs[0]));
+  EXPECT_EQ(Text(jobs[2]), "1x4 training min 60 run 60 prio 0 flags 1");
+  // A short minimum is raised to an hour, a long one cut to the cap.
+  World world = Mixed();
+  world.jobs[0].minimum_us = Us(minutes(15));
+  world.jobs[1].minimum_us = Us(hours(30));
+  world.jobs[1].runtime_us = Us(hours(16));
+  const std::vector<JobRow> others = Of(Gamed(GameStrategy::kResubmit, world), 0);
+  EXPECT_EQ(Text(others[0]), "4x8 training min 60 run 60 prio 0 flags 1");
+  EXPECT_EQ(Text(others[2]), "1x4 training min 480 run 480 prio 0 flags 1");
 }
 
 TEST(Gaming, HoldAddsEightIdleSessions) {

@@ -517,6 +517,11 @@ TEST_F(Promises, KeptOnesAreMeasuredFromReservation) {
   EXPECT_EQ(m.gang_from_reservation_s.p50, 4 * 3600.0 + 10);
   EXPECT_EQ(m.gang_from_reservation_s.p90, 4 * 3600.0 + 10);
   EXPECT_EQ(m.gang_from_reservation_s.max, 4 * 3600.0 + 10);
+  EXPECT_EQ(m.promise_lateness_s.max, 0.0);
+  Recording early;
+  early.promises = {{At(hours(3)), hours(4)}};
+  early.start_at = At(hours(6));
+  EXPECT_EQ(Drive(early, world_, options_).promise_lateness_s.max, -(3600.0 + 10));
 }
 
 TEST_F(Promises, ALaterStartBreaksThem) {

@@ -10,6 +10,7 @@
 #include "tenure/cluster.h"
 #include "tenure/contract.h"
 #include "tenure/decisions.h"
+#include "tenure/forecast.h"
 #include "tenure/types.h"
 
 namespace tenure::sim {
@@ -47,6 +48,11 @@ class Engine {
   // No run is protected longer than this from its start; 0: protection, if there is any, may last
   // as long as the run.
   virtual Duration LongestProtection() const { return Duration(0); }
+
+  // When a workload that waits will start, as far as the engine can say (forecast.h).
+  virtual absl::StatusOr<ForecastResult> Forecast(WorkloadId /*id*/) const {
+    return absl::UnimplementedError("this engine makes no forecasts");
+  }
 
   // True if Decide could answer something new because of what was reported since the last call.
   virtual bool Dirty() const = 0;

@@ -3,8 +3,8 @@
 // What a team might do to get more than its budget.
 //
 //   tenure::sim::World world = ...;
-//   auto leaves = tenure::sim::Game(world, tenure::sim::kGamingLeaf,
-//   tenure::sim::GameStrategy::kHold);
+//   auto leaves =
+//       tenure::sim::Game(world, tenure::sim::kGamingLeaf, tenure::sim::GameStrategy::kHold);
 //
 // Simulate the world before and after, and compare what the team's leaves were delivered and how
 // long its work and that of others waited.
@@ -14,6 +14,8 @@
 //   pieces       the same, and each part becomes a series of pieces of 15 min, all submitted at
 //                once; that a piece would have to load what the one before saved is ignored in
 //                favour of the team
+//   resubmit     training becomes a series of jobs as long as their minimum (at least an hour), all
+//                submitted at once: whatever runs is protected until it ends
 //   hold         with each session come 8 that hold a GPU for 7 days and do not use it
 //   subaccounts  the leaf is divided into 4 children of equal weight; users are dealt among them
 //   high         everything has the highest priority
@@ -49,13 +51,14 @@ enum class GameStrategy : std::uint8_t {
   kInflate,
   kSplit,
   kPieces,
+  kResubmit,
   kHold,
   kSubaccounts,
   kHigh,
   kLane,
 };
-inline constexpr std::array<const char*, 8> kGameNames = {"none", "inflate",     "split", "pieces",
-                                                          "hold", "subaccounts", "high",  "lane"};
+inline constexpr std::array<const char*, 9> kGameNames = {
+    "none", "inflate", "split", "pieces", "resubmit", "hold", "subaccounts", "high", "lane"};
 
 constexpr const char* ToString(GameStrategy s) { return kGameNames[static_cast<std::size_t>(s)]; }
 
@@ -100,6 +103,19 @@ inline std::vector<sim::JobRow> SplitJob(const sim::JobRow& job) {
   return parts;
 }
 
+// Appends `job` as a series of at most kGameLongestSeries jobs, each about as long as `piece`; the
+// last microseconds are dealt out so that the sum is the work of the job.
+inline void AppendSeries(const sim::JobRow& job, Duration piece, std::vector<sim::JobRow>& out) {
+  const std::int64_t pieces =
+      std::clamp(job.runtime_us / piece.count(), std::int64_t{1}, kGameLongestSeries);
+  sim::JobRow part = job;
+  part.limit_us = (job.limit_us + pieces - 1) / pieces;
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    part.runtime_us = job.runtime_us / pieces + (i < job.runtime_us % pieces ? 1 : 0);
+    out.push_back(part);
+  }
+}
+
 // Appends what the team submits instead of `job`.
 inline void AppendGamed(const sim::JobRow& job, sim::GameStrategy strategy,
                         std::vector<sim::JobRow>& out) {
@@ -118,19 +134,20 @@ inline void AppendGamed(const sim::JobRow& job, sim::GameStrategy strategy,
       if (!IsFundedTraining(job) || job.gpus() <= kGamePartGpus) break;
       for (const sim::JobRow& part : SplitJob(job)) out.push_back(part);
       return;
-    case sim::GameStrategy::kPieces: {
+    case sim::GameStrategy::kPieces:
       if (!IsFundedTraining(job)) break;
-      const std::int64_t pieces =
-          std::clamp(job.runtime_us / kGamePiece.count(), std::int64_t{1}, kGameLongestSeries);
-      for (sim::JobRow piece : SplitJob(job)) {
-        piece.minimum_us = kGamePiece.count();
-        piece.limit_us = (job.limit_us + pieces - 1) / pieces;
-        // The last microseconds are dealt out so that the sum is the work of the job.
-        for (std::int64_t i = 0; i < pieces; ++i) {
-          piece.runtime_us = job.runtime_us / pieces + (i < job.runtime_us % pieces ? 1 : 0);
-          out.push_back(piece);
-        }
+      for (sim::JobRow part : SplitJob(job)) {
+        part.minimum_us = kGamePiece.count();
+        AppendSeries(part, kGamePiece, out);
       }
+      return;
+    case sim::GameStrategy::kResubmit: {
+      if (!IsFundedTraining(job)) break;
+      const Duration shortest = std::chrono::hours(1);
+      const Duration longest = rules.Cap(job.klass());
+      const Duration piece = std::clamp(Duration(job.minimum_us), shortest, longest);
+      changed.minimum_us = piece.count();
+      AppendSeries(changed, piece, out);
       return;
     }
     case sim::GameStrategy::kHold: {

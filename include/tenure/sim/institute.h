@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The workload of a synthetic research institute: 15 projects in 5 programs, about 150 users, five
-// kinds of work that together ask for more than twice the cluster.
+// kinds of work that together ask for more than twice the cluster. The same work can be given to a
+// budget tree of another shape and to a cluster of another size.
 //
 //   tenure::sim::InstituteOptions options;
 //   options.load = 1.7;
@@ -28,8 +29,6 @@
 #include <chrono>
 #include <cstdint>
 #include <iterator>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,6 +38,7 @@
 #include "absl/strings/str_cat.h"
 #include "tenure/contract.h"
 #include "tenure/sim/random.h"
+#include "tenure/sim/tree_shape.h"
 #include "tenure/sim/workload.h"
 #include "tenure/types.h"
 
@@ -54,60 +54,44 @@ struct InstituteOptions {
   std::int32_t nodes = 128;
   std::int32_t gpus_per_node = 8;           // a power of two
   std::int32_t nodes_per_rack = 16;         // 0 = no racks
-  Duration mincap = std::chrono::hours(8);  // minimums are cut to this, > 0
+  // Longest minimum that users declare, > 0: those above are cut to it; if it is longer than 8 h,
+  // those who else declare 8 h declare it.
+  Duration mincap = std::chrono::hours(8);
+  TreeShape tree;
 };
 
 }  // namespace tenure::sim
 
 namespace tenure::internal {
 
-struct InstituteLeaf {
-  const char* program;
-  const char* project;
-  int percent;  // of the cluster
-};
-
-inline constexpr std::array<InstituteLeaf, 15> kInstituteLeaves = {{
-    {"language", "pretraining", 35},
-    {"language", "post-training", 8},
-    {"language", "evaluation", 2},
-    {"vision", "multimodal", 12},
-    {"vision", "generation", 7},
-    {"vision", "datasets", 3},
-    {"robotics", "simulation", 8},
-    {"robotics", "manipulation", 5},
-    {"robotics", "navigation", 3},
-    {"science", "climate", 6},
-    {"science", "biology", 4},
-    {"science", "chemistry", 1},
-    {"platform", "systems", 3},
-    {"platform", "safety", 2},
-    {"platform", "tools", 1},
-}};
-
 // The generator of one leaf after the other. All arithmetic on integers, see random.h.
 class InstituteGenerator {
  public:
-  explicit InstituteGenerator(const sim::InstituteOptions& options)
+  InstituteGenerator(const sim::InstituteOptions& options,
+                     const std::vector<sim::ShapedLeaf>& leaves)
       : options_(options),
+        leaves_(leaves),
         capacity_(std::int64_t{options.nodes} * options.gpus_per_node),
         load_milli_(ToThousandths(options.load)),
         freeload_milli_(ToThousandths(options.freeload)),
         end_(std::chrono::hours(24) * (std::int64_t{options.warmup_days} + options.days)) {
-    for (std::size_t i = 0; i < kInstituteLeaves.size(); ++i) {
-      // sqrt(percent) in Q20: users and debug jobs grow with the square root of the share.
-      root_[i] = static_cast<std::int64_t>(
-          IntegerSqrt(static_cast<std::uint64_t>(kInstituteLeaves[i].percent) << 40));
-      root_sum_ += root_[i];
+    for (const sim::ShapedLeaf& leaf : leaves_) whole_ += leaf.parts;
+    // Users and debug jobs grow with the square root of the share. In Q20 for parts that are per
+    // cent; the shift keeps larger ones within 64 bits.
+    const int shift = whole_ < (std::int64_t{1} << 20) ? 40 : 24;
+    for (const sim::ShapedLeaf& leaf : leaves_) {
+      root_.push_back(
+          static_cast<std::int64_t>(IntegerSqrt(static_cast<std::uint64_t>(leaf.parts) << shift)));
+      root_sum_ += root_.back();
     }
   }
 
   static std::int64_t ToThousandths(double x) { return static_cast<std::int64_t>(x * 1000 + 0.5); }
 
   std::vector<sim::JobRow> Generate() {
-    for (std::size_t leaf = 0; leaf < kInstituteLeaves.size(); ++leaf) {
+    for (std::size_t leaf = 0; leaf < leaves_.size(); ++leaf) {
       leaf_ = leaf;
-      percent_ = kInstituteLeaves[leaf].percent;
+      parts_ = leaves_[leaf].parts;
       users_ = std::max<std::int64_t>(2, (2 * kUsers * root_[leaf] + root_sum_) / (2 * root_sum_));
       MakeStates();
       Training();
@@ -174,8 +158,10 @@ class InstituteGenerator {
     return HourOfDay(t) >= 9 && HourOfDay(t) < 19 && t / (24 * kHour) % 7 < 5;
   }
 
+  // Whether the leaf's share is at least `percent`.
+  bool HasPercent(std::int64_t percent) const { return parts_ * 100 >= percent * whole_; }
   // Per cent of the funded load that is gangs; 0 where the cluster is too small for one.
-  int GangPercent() const { return percent_ >= 5 && capacity_ >= 128 ? 30 : 0; }
+  int GangPercent() const { return HasPercent(5) && capacity_ >= 128 ? 30 : 0; }
 
   void Training() {
     static constexpr std::array<std::int64_t, 4> kSizes = {8, 16, 32, 64};
@@ -187,7 +173,7 @@ class InstituteGenerator {
       std::int64_t gpus;
       do {
         gpus = kSizes[rng.Pick(kSizeWeights)];
-      } while (gpus > 16 && gpus * 100 > percent_ * capacity_);
+      } while (gpus > 16 && gpus * whole_ > parts_ * capacity_);
       return std::pair(gpus, rng.LogNormal(6 * kHour, 1100, kHour * 3 / 10, 96 * kHour));
     };
     // The mean work of a job, from a sample: GPU-microseconds.
@@ -199,8 +185,8 @@ class InstituteGenerator {
     }
     // Peak rate = load * (1 - gangs - 0.08 interactive) * 2.5 * E / mean work.
     const absl::int128 rate =
-        absl::int128(load_milli_) * (92 - GangPercent()) * 25 * percent_ * capacity_;
-    const Duration mean = Mean(absl::int128(work / kSample) * 100'000'000, rate);
+        absl::int128(load_milli_) * (92 - GangPercent()) * 25 * parts_ * capacity_;
+    const Duration mean = Mean(absl::int128(work / kSample) * 1'000'000 * whole_, rate);
     ForEachPoint(rng, mean, [&](Duration t) {
       const bool day = HourOfDay(t) >= 9 && HourOfDay(t) < 21;  // 1.4 by day, 0.6 by night
       if (!rng.Chance(DemandTenths(t) * (day ? 7 : 3), 25 * 7)) return;
@@ -213,8 +199,8 @@ class InstituteGenerator {
   void Gangs() {
     if (GangPercent() == 0) return;
     static constexpr std::array<std::int64_t, 3> kSizes = {128, 256, 512};
-    const std::array<int, 3> weights = {4, percent_ >= 7 && capacity_ >= 256 ? 2 : 0,
-                                        percent_ >= 12 && capacity_ >= 512 ? 1 : 0};
+    const std::array<int, 3> weights = {4, HasPercent(7) && capacity_ >= 256 ? 2 : 0,
+                                        HasPercent(12) && capacity_ >= 512 ? 1 : 0};
     std::int64_t gpus_sum = 0, weight_sum = 0;
     for (std::size_t i = 0; i < kSizes.size(); ++i) {
       gpus_sum += kSizes[i] * weights[i];
@@ -224,8 +210,8 @@ class InstituteGenerator {
     // Peak rate = load * gangs * E / mean work * 2.5 / 0.94; the mean runtime is 13 h.
     const absl::int128 work = absl::int128((13 * kHour).count()) * gpus_sum;
     const absl::int128 rate =
-        absl::int128(load_milli_) * GangPercent() * percent_ * capacity_ * weight_sum * 25;
-    const Duration mean = Mean(work * 100'000 * 100 * 94 / 10, rate);
+        absl::int128(load_milli_) * GangPercent() * parts_ * capacity_ * weight_sum * 25;
+    const Duration mean = Mean(work * 100'000 * whole_ * 94 / 10, rate);
     ForEachPoint(rng, mean, [&](Duration t) {
       if (!rng.Chance(DemandTenths(t), 25)) return;
       const std::int64_t gpus = kSizes[rng.Pick(weights)];
@@ -238,8 +224,8 @@ class InstituteGenerator {
   void Interactive() {
     sim::Rng rng = Random(kInteractive);
     // Peak rate = load * 0.08 * 2.4 * E / 40 h.
-    const absl::int128 rate = absl::int128(load_milli_) * 192 * percent_ * capacity_;
-    const Duration mean = Mean(absl::int128((40 * kHour).count()) * 100'000'000, rate);
+    const absl::int128 rate = absl::int128(load_milli_) * 192 * parts_ * capacity_;
+    const Duration mean = Mean(absl::int128((40 * kHour).count()) * 1'000'000 * whole_, rate);
     ForEachPoint(rng, mean, [&](Duration t) {
       if (!WorkingHours(t) && !rng.Chance(1, 10)) return;
       const Duration runtime = rng.LogNormal(24 * kHour, 1100, 2 * kHour, 168 * kHour);
@@ -268,8 +254,8 @@ class InstituteGenerator {
     static constexpr std::array<int, 4> kSizeWeights = {30, 15, 25, 30};
     sim::Rng rng = Random(kSweeps);
     // Rate = freeload * E / (3.9 GPUs * 5.0 h).
-    const absl::int128 rate = absl::int128(freeload_milli_) * percent_ * capacity_;
-    const Duration mean = Mean(absl::int128((kHour * 195 / 10).count()) * 100'000, rate);
+    const absl::int128 rate = absl::int128(freeload_milli_) * parts_ * capacity_;
+    const Duration mean = Mean(absl::int128((kHour * 195 / 10).count()) * 1000 * whole_, rate);
     ForEachPoint(rng, mean, [&](Duration t) {
       const std::int64_t gpus = std::int64_t{1} << rng.Pick(kSizeWeights);
       const Duration runtime = rng.LogNormal(3 * kHour, 900, kHour / 5, 24 * kHour);
@@ -280,7 +266,7 @@ class InstituteGenerator {
   void Add(sim::Rng& rng, WorkloadClass klass, std::int64_t gpus, Duration runtime,
            Duration minimum, Duration submit) {
     const bool sweep = klass == WorkloadClass::kSweep;
-    minimum = std::min(minimum, options_.mincap);
+    minimum = minimum < 8 * kHour ? std::min(minimum, options_.mincap) : options_.mincap;
     sim::JobRow row;
     row.submit_us = submit.count();
     row.runtime_us = runtime.count();
@@ -318,12 +304,13 @@ class InstituteGenerator {
   }
 
   const sim::InstituteOptions& options_;
+  const std::vector<sim::ShapedLeaf>& leaves_;
   const std::int64_t capacity_, load_milli_, freeload_milli_;
   const Duration end_;
-  std::array<std::int64_t, kInstituteLeaves.size()> root_{};
-  std::int64_t root_sum_ = 0, users_ = 0, first_user_ = 0;
+  std::vector<std::int64_t> root_;
+  std::int64_t whole_ = 0, root_sum_ = 0, users_ = 0, first_user_ = 0;
   std::size_t leaf_ = 0;
-  std::int64_t percent_ = 0;
+  std::int64_t parts_ = 0;  // of leaf_
   std::vector<State> states_;
   std::vector<sim::JobRow> jobs_;
 };
@@ -366,15 +353,10 @@ inline absl::StatusOr<World> GenerateInstitute(const InstituteOptions& options) 
   world.cluster = {.nodes = options.nodes,
                    .gpus_per_node = options.gpus_per_node,
                    .nodes_per_rack = options.nodes_per_rack};
-  for (const tenure::internal::InstituteLeaf& leaf : tenure::internal::kInstituteLeaves) {
-    int program_percent = 0;
-    for (const tenure::internal::InstituteLeaf& other : tenure::internal::kInstituteLeaves) {
-      if (std::string_view(other.program) == leaf.program) program_percent += other.percent;
-    }
-    world.leaves.push_back({.path = absl::StrCat(leaf.program, "/", leaf.project),
-                            .weights = {program_percent / 100.0, leaf.percent / 100.0}});
-  }
-  world.jobs = tenure::internal::InstituteGenerator(options).Generate();
+  const absl::StatusOr<std::vector<ShapedLeaf>> leaves = ShapeTree(options.tree);
+  if (!leaves.ok()) return leaves.status();
+  for (const ShapedLeaf& leaf : *leaves) world.leaves.push_back(leaf.spec);
+  world.jobs = tenure::internal::InstituteGenerator(options, *leaves).Generate();
   world.assumptions.push_back(absl::StrCat("synthetic workload: institute, load ", options.load,
                                            ", freeload ", options.freeload, ", seed ",
                                            options.seed));

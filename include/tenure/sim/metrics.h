@@ -56,8 +56,9 @@ inline constexpr GpuCount kGangGpus{64};
 
 // What became of a workload whose run was stopped.
 enum class StopOutcome : std::uint8_t {
-  kRequeued,  // resumable: waits again
-  kFailed,    // not resumable: it is over
+  kRequeued,   // resumable: waits again
+  kSuspended,  // the same for an idle session, which waits for its owner
+  kFailed,     // not resumable: it is over
 };
 
 class MetricsRecorder {
@@ -127,10 +128,17 @@ class MetricsRecorder {
     j.overhead = overhead;
     if (j.first_start == kNever) j.first_start = now_;
     ++metrics_.starts;
+    if (j.forecast) {
+      for (OpenForecast& f : open_forecasts_) {
+        if (f.job == job && f.actual == kNever) f.actual = now_;
+      }
+      j.forecast = false;
+    }
     if (j.promised != kNever) {
       if (CountsPromise(j)) {
         from_reservation_.push_back(now_ - j.promised);
         if (now_ > j.start_by) ++metrics_.promises_broken;
+        if (j.start_by != kNever) lateness_.push_back(now_ - j.start_by);
       }
       j.promised = j.start_by = kNever;
     }
@@ -154,6 +162,16 @@ class MetricsRecorder {
 
   // What was promised to the workload does not bind any more (a node of it is gone).
   void PromiseVoid(std::size_t job) { jobs_[job].start_by = kNever; }
+
+  // A forecast for the workload, which waits: a start at `predicted`, kNever if none is in sight;
+  // `promised`: it is the latest start of a reservation.
+  void Forecast(std::size_t job, TimePoint t, TimePoint predicted, bool promised) {
+    Advance(t);
+    assert(jobs_[job].phase == Phase::kQueued);
+    if (!Measured()) return;
+    jobs_[job].forecast = true;
+    open_forecasts_.push_back({job, now_, predicted, kNever, promised});
+  }
 
   // `attempts` to resume a run failed.
   void ResumeFailed(TimePoint t, std::int64_t attempts) {
@@ -197,7 +215,10 @@ class MetricsRecorder {
     ++metrics_.preemptions;
     if (Measured()) {
       AddLost(job, lost);
-      if (row(job).klass() == WorkloadClass::kInteractive) ++metrics_.sessions_killed;
+      if (row(job).klass() == WorkloadClass::kInteractive) {
+        ++(outcome == StopOutcome::kSuspended ? metrics_.sessions_suspended
+                                              : metrics_.sessions_killed);
+      }
       if (row(job).funded()) {
         ++funded_stops_;
         if (j.stopped_before && now_ - j.start < std::chrono::hours(1)) ++quick_stops_;
@@ -272,6 +293,8 @@ class MetricsRecorder {
     OccupancyFigures(m);
     WaitFigures(m);
     m.repreempted_1h_share = Ratio(quick_stops_, funded_stops_);
+    m.promise_lateness_s = ToSpread(lateness_, 1e6);
+    ForecastFigures(m);
     m.gang_from_reservation_s = ToSpread(from_reservation_, 1e6);
     m.gang_to_reservation_s = ToSpread(to_reservation_, 1e6);
     m.host_drain_h = ToSpread(drains_, 3.6e9);
@@ -301,6 +324,7 @@ class MetricsRecorder {
     Duration overhead{0};
     Phase phase = Phase::kUnseen;
     bool stopped_before = false;
+    bool forecast = false;  // an open forecast is about its next start
   };
 
   // Integrals over the current hour up to `until`. GPU-microseconds, of the entitlement thousandths
@@ -312,6 +336,12 @@ class MetricsRecorder {
     std::int64_t entitled = 0, demand = 0, delivered = 0;
   };
 
+  struct OpenForecast {
+    std::size_t job;
+    TimePoint made, predicted, actual;
+    bool promised;
+  };
+
   struct Shortfall {
     std::int64_t hour, amount;
   };
@@ -320,7 +350,7 @@ class MetricsRecorder {
     std::size_t program = kNoProgram;
     std::int64_t running = 0, queued = 0;  // funded GPUs
     std::deque<Shortfall> shortfalls;      // of the last 168 hours, oldest first
-    Int128 entitled_sum = 0, owed = 0, got = 0, strict = 0, repaid = 0;
+    Int128 entitled_sum = 0, owed = 0, got = 0, strict = 0, repaid = 0, lost = 0;
   };
 
   struct Program : Hourly {
@@ -399,7 +429,7 @@ class MetricsRecorder {
   // The run is gone; the workload waits again or is over.
   void Leave(std::size_t job, StopOutcome outcome) {
     AddRunning(job, -1);
-    if (outcome == StopOutcome::kRequeued) {
+    if (outcome != StopOutcome::kFailed) {
       jobs_[job].phase = Phase::kQueued;
       AddQueued(job, +1);
     } else {
@@ -410,7 +440,9 @@ class MetricsRecorder {
   void AddLost(std::size_t job, Duration lost) {
     const Int128 amount = Int128(lost.count()) * row(job).gpus();
     lost_time_ += amount;
-    if (row(job).funded()) funded_lost_time_ += amount;
+    if (!row(job).funded()) return;
+    funded_lost_time_ += amount;
+    leaves_[static_cast<std::size_t>(row(job).leaf)].lost += amount;
   }
 
   static Figure Ratio(Int128 numerator, Int128 denominator) {
@@ -424,6 +456,7 @@ class MetricsRecorder {
 
   static Quantiles ToQuantiles(std::vector<Duration>& values);
   static Spread ToSpread(std::vector<Duration>& values, double unit);
+  void ForecastFigures(Metrics& m) const;
   void CountJobs(Metrics& m);
   void LeafFigures(Metrics& m) const;
   void OccupancyFigures(Metrics& m) const;
@@ -445,7 +478,8 @@ class MetricsRecorder {
   Int128 funded_time_ = 0, unfunded_time_ = 0, healthy_time_ = 0, total_time_ = 0;
   Int128 usable_time_ = 0;
   Int128 lost_time_ = 0, funded_lost_time_ = 0;
-  std::vector<Duration> to_reservation_, from_reservation_, drains_;
+  std::vector<Duration> to_reservation_, from_reservation_, lateness_, drains_;
+  std::vector<OpenForecast> open_forecasts_;
   Metrics metrics_;
 };
 

@@ -70,6 +70,18 @@ inline Spread MetricsRecorder::ToSpread(std::vector<Duration>& values, double un
   return {.p50 = at(50), .p90 = at(90), .max = at(100)};
 }
 
+inline void MetricsRecorder::ForecastFigures(Metrics& m) const {
+  const auto seconds = [](Duration d) { return static_cast<double>(d.count()) / 1e6; };
+  for (const OpenForecast& f : open_forecasts_) {
+    ForecastSample sample;
+    if (f.predicted != kNever) sample.predicted_s = seconds(f.predicted - f.made);
+    sample.promised = f.promised;
+    if (f.actual != kNever) sample.actual_s = seconds(f.actual - f.made);
+    sample.until_end_s = seconds(end_ - f.made);
+    m.forecasts.push_back(sample);
+  }
+}
+
 inline void MetricsRecorder::CountJobs(Metrics& m) {
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
     switch (jobs_[i].phase) {
@@ -112,6 +124,7 @@ inline void MetricsRecorder::LeafFigures(Metrics& m) const {
     r.share = Ratio(leaf.entitled_sum, healthy_time_ * 1000).value_or(0);
     r.owed_gpu_h = static_cast<double>(leaf.owed) / 3.6e9;
     r.delivered_gpu_h = static_cast<double>(leaf.got) / 3.6e9;
+    r.lost_gpu_h = static_cast<double>(leaf.lost) / 3.6e9;
     r.owed_cum = Ratio(clipped, leaf.owed);
     r.owed_strict = Ratio(leaf.strict, leaf.owed);
     r.owed_win7 = Ratio(leaf.repaid, leaf.owed);
@@ -145,6 +158,7 @@ inline void MetricsRecorder::OccupancyFigures(Metrics& m) const {
 
 inline void MetricsRecorder::WaitFigures(Metrics& m) const {
   std::array<std::vector<Duration>, kWaitGroups> waits;
+  std::vector<std::vector<Duration>> leaf_waits(leaves_.size());
   std::vector<Duration> turnarounds;
   std::int64_t funded = 0, gangs_done = 0;
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
@@ -165,6 +179,7 @@ inline void MetricsRecorder::WaitFigures(Metrics& m) const {
     }
     ++funded;
     add(WaitGroup::kAll);
+    leaf_waits[static_cast<std::size_t>(row(i).leaf)].push_back(wait);
     switch (row(i).klass()) {
       case WorkloadClass::kDebug:
         add(WaitGroup::kDebug);
@@ -193,6 +208,7 @@ inline void MetricsRecorder::WaitFigures(Metrics& m) const {
   m.gang_turnaround_s = ToQuantiles(turnarounds);
   m.preemptions_per_job = Ratio(funded_stops_, funded);
   for (std::size_t g = 0; g < kWaitGroups; ++g) m.wait_s[g] = ToQuantiles(waits[g]);
+  for (std::size_t l = 0; l < leaves_.size(); ++l) m.leaf[l].wait_s = ToQuantiles(leaf_waits[l]);
 }
 
 }  // namespace tenure::sim

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenure/forecast.h"
 #include "tenure/scheduler.h"
 #include "tenure/sim/engine.h"
 #include "tenure/sim/setup.h"
@@ -89,6 +90,9 @@ class SchedulerEngine : public Engine {
   Duration LongestProtection() const override {
     const auto& cap = scheduler_.options().contract.cap;
     return *std::max_element(cap.begin(), cap.end());
+  }
+  absl::StatusOr<ForecastResult> Forecast(WorkloadId id) const override {
+    return tenure::Forecast(scheduler_, id);
   }
   bool Dirty() const override { return scheduler_.dirty(); }
   absl::StatusOr<const Decisions*> Decide(TimePoint now) override { return scheduler_.Decide(now); }

@@ -43,6 +43,7 @@
 #include "tenure/sim/policies.h"
 #include "tenure/sim/result.h"
 #include "tenure/sim/setup.h"
+#include "tenure/sim/timeline.h"
 #include "tenure/sim/workload.h"
 
 namespace tenure::sim {
@@ -60,6 +61,11 @@ struct SimOptions {
   // midnight) and reported so, at once, and as active again in the morning.
   std::int64_t idle_nights_permille = 0;
   FaultOptions faults;
+  // So often a waiting funded job, drawn at random, is looked at with Engine::Forecast, and the
+  // answer kept with what came of it (Metrics::forecasts). 0: never. Changes no decision.
+  Duration forecast_interval{0};
+  // Where runs and promises are recorded, if anywhere.
+  Timeline* timeline = nullptr;
 };
 
 // Called with the part done in [0, 1]; false cancels the simulation.
@@ -77,6 +83,7 @@ class Simulation {
         faults_(options.faults, 0),
         hosts_(options.faults, world.cluster, Patience(engine, options), engine.PlansMaintenance()),
         jobs_(world.jobs.size()) {
+    if (options.forecast_interval > Duration(0)) next_forecast_ = TimePoint(options.warmup);
     if (!hosts_.active()) return;
     nodes_of_.resize(world.jobs.size());
     on_node_.resize(static_cast<std::size_t>(world.cluster.nodes));
@@ -96,7 +103,9 @@ class Simulation {
     std::uint32_t attempt = 0;  // resubmissions after a loss
     Phase phase = Phase::kUnseen;
     bool stopped_before = false;
-    bool stopping = false;  // in its grace
+    bool stopping = false;          // in its grace
+    std::uint32_t run_row = 0;      // of the timeline
+    std::uint32_t beneficiary = 0;  // as RunRow::beneficiary
   };
   enum class Kind : std::uint8_t { kFinish, kStopped, kWithdraw, kIdle, kNight, kWake };
   struct Event {
@@ -168,6 +177,10 @@ class Simulation {
     std::erase_if(promised_, [&](const PromisedNodes& p) { return p.job == job; });
   }
   Duration EndRun(std::uint32_t job, TimePoint now, bool notice);
+  bool IsIdle(std::uint32_t job, TimePoint now) const;
+  void RecordStart(std::uint32_t job, std::span<const NodeId> nodes, TimePoint now);
+  void RecordEnd(std::uint32_t job, RunEnd end, TimePoint now);
+  absl::Status AskForecast(TimePoint now);
   absl::Status Resubmit(std::uint32_t job, TimePoint now);
   void LeaveNodes(std::uint32_t job);
   absl::Status Change(const HostChange& change, TimePoint now);
@@ -178,6 +191,7 @@ class Simulation {
   static constexpr Duration kDay = std::chrono::hours(24);
   static constexpr Duration kMorning = std::chrono::hours(9);
   static constexpr Duration kEvening = std::chrono::hours(20);
+  static constexpr Duration kHoardSeen = std::chrono::hours(1);  // a hoard is reported idle then
 
   struct PromisedNodes {
     std::uint32_t job;
@@ -198,6 +212,7 @@ class Simulation {
   std::vector<PromisedNodes> promised_;
   std::priority_queue<Event> events_;
   TimePoint next_pass_ = kNever;
+  TimePoint next_forecast_ = kNever;
   std::int64_t event_count_ = 0, passes_ = 0;
   std::uint64_t digest_ = 14695981039346656037ull;
 };
@@ -295,6 +310,7 @@ inline absl::Status Simulation::Handle(const Event& e) {
       if (j.phase != Phase::kRunning || j.serial != e.serial) return absl::OkStatus();
       j.phase = Phase::kOver;
       LeaveNodes(e.job);
+      RecordEnd(e.job, RunEnd::kFinished, e.time);
       recorder_.Finished(e.job, e.time);
       return engine_.ReportEnded(IdOf(e.job), j.run, e.time);
     case Kind::kStopped:
@@ -355,13 +371,70 @@ inline absl::Status Simulation::Resubmit(std::uint32_t job, TimePoint now) {
 
 inline absl::Status Simulation::Stopped(std::uint32_t job, TimePoint now) {
   const WorkloadId id = IdOf(job);
-  recorder_.Stopped(job, now, EndRun(job, now, true), StopOutcome::kRequeued);
+  const bool suspended = IsIdle(job, now);
+  RecordEnd(job, suspended ? RunEnd::kSuspended : RunEnd::kStopped, now);
+  recorder_.Stopped(job, now, EndRun(job, now, true),
+                    suspended ? StopOutcome::kSuspended : StopOutcome::kRequeued);
   if (absl::Status s = engine_.ReportStopped(id, jobs_[job].run, now); !s.ok()) return s;
   // Suspended while its owner sleeps: the owner is back in the morning.
   if (SleepsAtNight(job) && IsNight(now)) {
     events_.push({NightOrDay(now), Kind::kWake, job, jobs_[job].serial});
   }
   return Resubmit(job, now);
+}
+
+// Whether the running job is a session that has been reported idle.
+inline bool Simulation::IsIdle(std::uint32_t job, TimePoint now) const {
+  if (SleepsAtNight(job)) return IsNight(now);
+  const JobRow& row = world_.jobs[job];
+  return options_.report_idle && (row.flags & kIdle) != 0 &&
+         row.klass() == WorkloadClass::kInteractive && now - jobs_[job].start >= kHoardSeen;
+}
+
+inline void Simulation::RecordStart(std::uint32_t job, std::span<const NodeId> nodes,
+                                    TimePoint now) {
+  if (options_.timeline == nullptr) return;
+  Timeline& timeline = *options_.timeline;
+  const Duration bound = engine_.LongestProtection();
+  const Duration minimum = Us(world_.jobs[job].minimum_us);
+  RunRow run;
+  run.start_us = now.time_since_epoch().count();
+  run.end_us = options_.end.count();
+  run.protected_us =
+      run.start_us + (bound > Duration(0) ? std::min(bound, minimum) : minimum).count();
+  run.job = job;
+  run.first_node = static_cast<std::uint32_t>(timeline.nodes.size());
+  for (NodeId n : nodes) timeline.nodes.push_back(n.value());
+  jobs_[job].run_row = static_cast<std::uint32_t>(timeline.runs.size());
+  timeline.runs.push_back(run);
+}
+
+inline void Simulation::RecordEnd(std::uint32_t job, RunEnd end, TimePoint now) {
+  if (options_.timeline == nullptr) return;
+  RunRow& run = options_.timeline->runs[jobs_[job].run_row];
+  run.end_us = now.time_since_epoch().count();
+  run.end = static_cast<std::uint32_t>(end);
+  if (end == RunEnd::kStopped || end == RunEnd::kSuspended) {
+    run.beneficiary = jobs_[job].beneficiary;
+  }
+}
+
+// Looks at one of the funded jobs that wait. O(jobs) and one forecast.
+inline absl::Status Simulation::AskForecast(TimePoint now) {
+  next_forecast_ = now + options_.forecast_interval;
+  std::vector<std::uint32_t> waiting;
+  for (std::uint32_t job = 0; job < jobs_.size(); ++job) {
+    if (jobs_[job].phase == Phase::kWaiting && world_.jobs[job].funded()) waiting.push_back(job);
+  }
+  if (waiting.empty()) return absl::OkStatus();
+  Rng rng(static_cast<std::uint64_t>(now.time_since_epoch().count()), waiting.size());
+  const std::uint32_t job =
+      waiting[static_cast<std::size_t>(rng.Below(static_cast<std::int64_t>(waiting.size())))];
+  const absl::StatusOr<ForecastResult> forecast = engine_.Forecast(IdOf(job));
+  if (!forecast.ok()) return forecast.status();
+  // A hold that is about to become a start is no question any more.
+  if (!forecast->started) recorder_.Forecast(job, now, forecast->start, forecast->promised);
+  return absl::OkStatus();
 }
 
 inline void Simulation::LeaveNodes(std::uint32_t job) {
@@ -383,6 +456,7 @@ inline absl::Status Simulation::Change(const HostChange& change, TimePoint now) 
     const std::vector<std::uint32_t> runs = on_node_[change.node.value()];
     if (change.repair) recorder_.RepairBegins(now, change.notice && !runs.empty());
     for (std::uint32_t job : runs) {
+      RecordEnd(job, RunEnd::kLost, now);
       recorder_.Lost(job, now, EndRun(job, now, change.notice), StopOutcome::kRequeued);
       if (absl::Status s = Resubmit(job, now); !s.ok()) return s;
     }
@@ -416,7 +490,12 @@ inline void Simulation::Promised(const Promise& promise, std::span<const NodeId>
                                  TimePoint now) {
   const std::uint32_t job = JobOf(promise.workload);
   const TimePoint latest = now + engine_.LongestProtection() + options_.grace;
-  recorder_.Promised(job, now, std::min(promise.start_by, latest) + GridDelay(options_));
+  const TimePoint start_by = std::min(promise.start_by, latest) + GridDelay(options_);
+  recorder_.Promised(job, now, start_by);
+  if (options_.timeline != nullptr) {
+    options_.timeline->promises.push_back(
+        {now.time_since_epoch().count(), start_by.time_since_epoch().count(), job, 0});
+  }
   if (!hosts_.active()) return;
   ForgetPromise(job);
   promised_.push_back({job, std::vector<NodeId>(nodes.begin(), nodes.end())});
@@ -444,10 +523,11 @@ inline absl::Status Simulation::Begin(const Start& start, std::span<const NodeId
     ForgetPromise(job);
   }
   recorder_.Started(job, now, j.overhead);
+  RecordStart(job, nodes, now);
   if (absl::Status s = engine_.ReportStarted(start.workload, start.run, now); !s.ok()) return s;
   events_.push({now + j.overhead + Us(row.runtime_us - j.saved_us), Kind::kFinish, job, j.serial});
   if (options_.report_idle && (row.flags & kIdle)) {
-    events_.push({now + std::chrono::hours(1), Kind::kIdle, job, j.serial});
+    events_.push({now + kHoardSeen, Kind::kIdle, job, j.serial});
   }
   if (SleepsAtNight(job)) {
     events_.push({IsNight(now) ? now : NightOrDay(now), Kind::kNight, job, j.serial});
@@ -465,6 +545,9 @@ inline absl::Status Simulation::Pass(TimePoint now) {
     Mix(s.workload.value() * 2 + 1);
     Job& j = jobs_[JobOf(s.workload)];
     j.stopping = true;
+    j.beneficiary = s.reason == StopReason::kPreempted || s.reason == StopReason::kPromise
+                        ? JobOf(s.beneficiary) + 1
+                        : 0;
     events_.push({now + options_.grace, Kind::kStopped, JobOf(s.workload), j.serial});
   }
   // Before the starts: a gang may be promised its start and start in one pass.
@@ -477,6 +560,7 @@ inline absl::Status Simulation::Pass(TimePoint now) {
   }
   next_pass_ = d.next_wakeup;
   if (engine_.Dirty()) next_pass_ = now;
+  if (now >= next_forecast_) return AskForecast(now);
   return absl::OkStatus();
 }
 
