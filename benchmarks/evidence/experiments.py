@@ -246,8 +246,13 @@ def philly(data: Path) -> Experiment:
 
 
 def forecasts(seeds: Sequence[int]) -> Experiment:
+    """From declared minimums, and from requested run times."""
     lines = [
-        line(f"{load}", seeds[:3], load, simulation={"forecast_interval": 2 * HOUR})
+        line(
+            basis, seeds[:2], load,
+            simulation={"forecast_interval": 2 * HOUR, "forecast_limits": limits},
+        )
         for load in (1.3, 1.7)
-    ]
-    return Experiment("forecasts", tuple(lines), tuple(seeds[:3]))
+        for basis, limits in (("minimums", False), ("requested times", True))
+    ]  # fmt: skip
+    return Experiment("forecasts", tuple(lines), tuple(seeds[:2]))

@@ -212,7 +212,7 @@ def shapes(experiment: Experiment, rows: Rows) -> str:
 
 def forecasts(experiment: Experiment, rows: Rows) -> str:
     header = [
-        "load", "forecast", "number", "started", "kept or within 25 % (15 min)",
+        "load", "from", "forecast", "number", "started", "kept or within 25 % (15 min)",
         "error p10", "error p50", "error p90",
     ]  # fmt: skip
     out = []
@@ -230,8 +230,10 @@ def forecasts(experiment: Experiment, rows: Rows) -> str:
         for label, is_kind in kinds:
             chosen = [f for f in samples if is_kind(f)]
             ended = [f for f in chosen if f["actual_s"] is not None]
-            cells = [line.label, label, f"{len(chosen)}"]
-            cells.append(f"{100 * len(ended) / len(chosen):.0f} %" if chosen else "-")
+            if not chosen:
+                continue
+            cells = [line.group, line.label, label, f"{len(chosen)}"]
+            cells.append(f"{100 * len(ended) / len(chosen):.0f} %")
             errors = sorted(
                 f["actual_s"] - f["predicted_s"] for f in ended if f["predicted_s"] is not None
             )

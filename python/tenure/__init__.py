@@ -57,6 +57,7 @@ from tenure.simulation import (
     policies,
     simulate,
 )
+from tenure.grid import sweep, write_rows
 from tenure.timeline import RUN_ENDS, Timeline
 from tenure.world import (
     JOB_DTYPE,
@@ -125,4 +126,6 @@ __all__ = [
     "policies",
     "replay",
     "simulate",
+    "sweep",
+    "write_rows",
 ]

@@ -66,6 +66,7 @@ class SimOptions:
     pass_interval_us: int
     grace_us: int
     forecast_interval_us: int
+    forecast_limits: bool
     notice_permille: int
     report_idle: bool
     idle_nights_permille: int

@@ -224,6 +224,7 @@ def simulate(
     idle_nights_permille: int = 0,
     faults: Faults | None = None,
     forecast_interval: Time = 0,
+    forecast_limits: bool = False,
     record: bool = False,
     progress: Progress | None = None,
 ) -> Result:
@@ -252,6 +253,9 @@ def simulate(
     forecast_interval
         So often a waiting job is drawn and its start forecast, to see what comes of it
         (`Result.forecasts`); 0: never.
+    forecast_limits
+        Whether a forecast takes runs to last as long as was requested, not only as long as they
+        are protected.
     record
         Whether to keep `Result.timeline`.
     progress
@@ -288,6 +292,7 @@ def simulate(
     options.report_idle = report_idle
     options.idle_nights_permille = idle_nights_permille
     options.forecast_interval_us = to_us(forecast_interval, "forecast_interval")
+    options.forecast_limits = forecast_limits
     if faults is not None:
         options.faults = faults._to_core()
     begin = time.perf_counter()

@@ -49,8 +49,9 @@ class Engine {
   // as long as the run.
   virtual Duration LongestProtection() const { return Duration(0); }
 
-  // When a workload that waits will start, as far as the engine can say (forecast.h).
-  virtual absl::StatusOr<ForecastResult> Forecast(WorkloadId /*id*/) const {
+  // When a workload that waits will start, as far as the engine can say (forecast.h). `limits`: runs
+  // are taken to last as long as was requested, not only as long as they are protected.
+  virtual absl::StatusOr<ForecastResult> Forecast(WorkloadId /*id*/, bool /*limits*/) const {
     return absl::UnimplementedError("this engine makes no forecasts");
   }
 

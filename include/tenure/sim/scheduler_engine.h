@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenure/forecast.h"
@@ -51,7 +52,8 @@ class SchedulerEngine : public Engine {
   SchedulerEngine(const SchedulerOptions& options, Policy policy)
       : scheduler_(options, std::move(policy)) {}
 
-  absl::Status Submit(const WorkloadSpec& spec, Duration, TimePoint now) override {
+  absl::Status Submit(const WorkloadSpec& spec, Duration limit, TimePoint now) override {
+    if (limit > Duration(0)) limits_[spec.id] = limit;
     return scheduler_.Submit(spec, now);
   }
   absl::Status Cancel(WorkloadId id, TimePoint now) override { return scheduler_.Cancel(id, now); }
@@ -91,8 +93,15 @@ class SchedulerEngine : public Engine {
     const auto& cap = scheduler_.options().contract.cap;
     return *std::max_element(cap.begin(), cap.end());
   }
-  absl::StatusOr<ForecastResult> Forecast(WorkloadId id) const override {
-    return tenure::Forecast(scheduler_, id);
+  absl::StatusOr<ForecastResult> Forecast(WorkloadId id, bool limits) const override {
+    ForecastOptions options;
+    if (limits) {
+      options.limit = [this](const WorkloadSpec& spec) {
+        const auto it = limits_.find(spec.id);
+        return it == limits_.end() ? Duration(0) : it->second;
+      };
+    }
+    return tenure::Forecast(scheduler_, id, options);
   }
   bool Dirty() const override { return scheduler_.dirty(); }
   absl::StatusOr<const Decisions*> Decide(TimePoint now) override { return scheduler_.Decide(now); }
@@ -101,6 +110,7 @@ class SchedulerEngine : public Engine {
 
  private:
   Scheduler<Policy> scheduler_;
+  absl::flat_hash_map<WorkloadId, Duration> limits_;  // requested wall times, for forecasts only
 };
 
 }  // namespace tenure::sim

@@ -64,6 +64,8 @@ struct SimOptions {
   // So often a waiting funded job, drawn at random, is looked at with Engine::Forecast, and the
   // answer kept with what came of it (Metrics::forecasts). 0: never. Changes no decision.
   Duration forecast_interval{0};
+  // Whether such a forecast takes runs to last as long as was requested.
+  bool forecast_limits = false;
   // Where runs and promises are recorded, if anywhere.
   Timeline* timeline = nullptr;
 };
@@ -430,7 +432,7 @@ inline absl::Status Simulation::AskForecast(TimePoint now) {
   Rng rng(static_cast<std::uint64_t>(now.time_since_epoch().count()), waiting.size());
   const std::uint32_t job =
       waiting[static_cast<std::size_t>(rng.Below(static_cast<std::int64_t>(waiting.size())))];
-  const absl::StatusOr<ForecastResult> forecast = engine_.Forecast(IdOf(job));
+  const absl::StatusOr<ForecastResult> forecast = engine_.Forecast(IdOf(job), options_.forecast_limits);
   if (!forecast.ok()) return forecast.status();
   // A hold that is about to become a start is no question any more.
   if (!forecast->started) recorder_.Forecast(job, now, forecast->start, forecast->promised);

@@ -22,11 +22,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from tenure._yaml import read_model
 from tenure.errors import InvalidArgument
 from tenure.world import Leaf
 
@@ -66,26 +66,7 @@ class BudgetFile:
 def read_tree(path: str | Path) -> BudgetFile:
     """Read a tree file; InvalidArgument "FILE:LINE: KEY: what is wrong"."""
     name = str(path)
-    try:
-        root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except UnicodeDecodeError as error:
-        raise InvalidArgument(f"{name}: not UTF-8: {error.reason}") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise InvalidArgument(f"{name}:{line}: not YAML: {error.problem}") from None
-    except yaml.YAMLError as error:
-        raise InvalidArgument(f"{name}: not YAML: {error}") from None
-    if root is None:
-        raise InvalidArgument(f"{name}:1: the file is empty")
-    _refuse_duplicate_keys(name, root)
-    data = yaml.SafeLoader("").construct_document(root)
-    try:
-        tree = TreeModel.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        line, key = _locate(root, first["loc"])
-        raise InvalidArgument(f"{name}:{line}: {key}: {first['msg'].lower()}") from None
+    tree, place = read_model(path, TreeModel)
     leaves: list[Leaf] = []
     leaf_of: dict[str, int] = {}
 
@@ -100,7 +81,7 @@ def read_tree(path: str | Path) -> BudgetFile:
             here = (*loc, i)
 
             def bad(key: str, text: str, at: tuple[int | str, ...] = here) -> InvalidArgument:
-                line, where = _locate(root, (*at, key))
+                line, where = place((*at, key))
                 return InvalidArgument(f"{name}:{line}: {where}: {text}")
 
             if node.name in seen:
@@ -127,49 +108,7 @@ def read_tree(path: str | Path) -> BudgetFile:
     if tree.unmatched is not None:
         paths = [leaf.path for leaf in leaves]
         if tree.unmatched not in paths:
-            line, key = _locate(root, ("unmatched",))
+            line, key = place(("unmatched",))
             raise InvalidArgument(f"{name}:{line}: {key}: no leaf {tree.unmatched!r}")
         unmatched = paths.index(tree.unmatched)
     return BudgetFile(name, tuple(leaves), leaf_of, unmatched)
-
-
-def _refuse_duplicate_keys(name: str, node: yaml.Node) -> None:
-    """YAML lets the last of two equal keys win silently; refuse that."""
-    stack: list[yaml.Node] = [node]
-    visited: set[int] = set()
-    while stack:
-        current = stack.pop()
-        if id(current) in visited:
-            continue
-        visited.add(id(current))
-        if isinstance(current, yaml.MappingNode):
-            seen: set[Any] = set()
-            for key, value in current.value:
-                if key.value in seen:
-                    line = key.start_mark.line + 1
-                    raise InvalidArgument(f"{name}:{line}: {key.value}: key is there twice")
-                seen.add(key.value)
-                stack.append(value)
-        elif isinstance(current, yaml.SequenceNode):
-            stack.extend(current.value)
-
-
-def _locate(root: yaml.Node, loc: Sequence[int | str]) -> tuple[int, str]:
-    """Line and dotted key of a place in the file, or of its closest parent that is there."""
-    node, line, key = root, root.start_mark.line + 1, ""
-    for part in loc:
-        if isinstance(node, yaml.MappingNode):
-            key = f"{key}.{part}" if key else str(part)
-            found = next(((k, v) for k, v in node.value if k.value == part), None)
-            if found is None:
-                break
-            line, node = found[0].start_mark.line + 1, found[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            key = f"{key}[{part}]"
-            if part >= len(node.value):
-                break
-            node = node.value[part]
-            line = node.start_mark.line + 1
-        else:
-            break
-    return line, key or "file"
