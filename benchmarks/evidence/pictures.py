@@ -23,6 +23,10 @@ COLOURS = {
 }  # fmt: skip
 
 
+# Of a logarithmic axis in seconds.
+TIMES = ((10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (12 * 3600, "12 h"))
+
+
 def draw(name: str, experiment: Experiment, rows: Rows, folder: Path) -> None:
     """Draw the picture of a section, if it has one."""
     painter = PAINTERS.get(name)
@@ -64,7 +68,7 @@ def published(experiment: Experiment, rows: Rows) -> Figure:
         ("goodput, % of capacity", "goodput", 100.0),
         ("waste, % of occupied", "waste", 100.0),
         ("gangs finished, %", "gangs_done_share", 100.0),
-        ("debug wait p90, s (log)", "wait_s.debug.p90", 1.0),
+        ("debug wait p90 (log)", "wait_s.debug.p90", 1.0),
     )
     loads = list(dict.fromkeys(line.group for line in experiment.lines))
     figure = Figure(figsize=(13, 2.1 * len(loads)), layout="constrained")
@@ -76,14 +80,18 @@ def published(experiment: Experiment, rows: Rows) -> Figure:
             _point(axes, lines, rows, name, scale)
             if name.startswith("wait"):
                 axes.set_xscale("log")
-            else:
-                axes.set_xlim(left=0)
+                axes.set_xticks(*zip(*TIMES, strict=True))
+                axes.minorticks_off()
             if r == 0:
                 axes.set_title(title, loc="left", fontsize=9)
             if c == 0:
                 axes.set_ylabel(f"load {load}", fontweight="bold")
             else:
                 axes.set_yticklabels([])
+    # The columns share their limits, so that all rows have to be drawn before.
+    for c, (_, name, _) in enumerate(figures):
+        if not name.startswith("wait"):
+            grid[0][c].set_xlim(0, 1.04 * max(row[c].dataLim.x1 for row in grid))
     return figure
 
 

@@ -68,7 +68,8 @@ def written(value: float | None, how: str) -> str:
 
 
 def half_interval(numbers: Sequence[float]) -> float | None:
-    ends = interval(numbers)
+    """Half of the interval of the mean; None for fewer than three seeds: it would say little."""
+    ends = interval(numbers) if len(numbers) >= 3 else None
     return None if ends is None else (ends[1] - ends[0]) / 2
 
 

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenure/answers.h"
 #include "tenure/types.h"
 
 namespace tenure::python {
@@ -42,6 +43,9 @@ template <typename T>
 auto DurationSetter(Duration T::*member) {
   return [member](T& object, std::int64_t us) { object.*member = Duration(us); };
 }
+
+// An explanation under the names of the Python class.
+pybind11::dict ExplanationDict(const Explanation& explanation);
 
 // One function a file of bindings; called once, when the module is initialised.
 void BindWorld(pybind11::module_& m);

@@ -81,7 +81,9 @@ py::tuple ToTuple(const Decisions& d) {
   return py::make_tuple(starts, ToTuples(d.stops), holds, promises, UsOrNever(d.next_wakeup));
 }
 
-py::dict ToDict(const Explanation& e) {
+}  // namespace
+
+py::dict ExplanationDict(const Explanation& e) {
   py::dict out;
   out["workload"] = e.workload.value();
   out["state"] = ToString(e.state);
@@ -102,6 +104,8 @@ py::dict ToDict(const Explanation& e) {
   out["stops"] = e.stops;
   return out;
 }
+
+namespace {
 
 py::dict ToDict(const AllocationStanding& s) {
   py::dict out;
@@ -468,7 +472,7 @@ void BindScheduler(py::module_& m) {
       .def("reconcile", &Reconcile)
       .def("decide", &Decide)
       .def("explain", [](const AnyScheduler& s,
-                         I id) { return ToDict(ValueOrThrow(s.Explain(Workload(id)))); })
+                         I id) { return ExplanationDict(ValueOrThrow(s.Explain(Workload(id)))); })
       .def("standing",
            [](const AnyScheduler& s, I id, I now_us) {
              return ToDict(ValueOrThrow(s.Standing(Allocation(id), At(now_us))));

@@ -131,7 +131,13 @@ py::array ToArray(const std::vector<Row>& rows) {
 // that Ctrl-C works) and to call `progress`; an exception there cancels the simulation and is
 // raised. The clock is for that alone and never reaches the simulation.
 py::dict Simulate(const World& world, const std::string& policy, const Parameters& parameters,
-                  sim::SimOptions options, bool record, const py::object& progress) {
+                  sim::SimOptions options, bool record, std::optional<std::uint32_t> explain,
+                  const py::object& progress) {
+  sim::Inspection inspection;
+  if (explain.has_value()) {
+    inspection.job = *explain;
+    options.inspection = &inspection;
+  }
   sim::Timeline timeline;
   if (record) options.timeline = &timeline;
   std::optional<py::error_already_set> error;
@@ -162,6 +168,12 @@ py::dict Simulate(const World& world, const std::string& policy, const Parameter
     out["runs"] = ToArray(timeline.runs);
     out["run_nodes"] = ToArray(timeline.nodes);
     out["promise_rows"] = ToArray(timeline.promises);
+  }
+  if (explain.has_value()) {
+    out["explanation"] = py::none();
+    if (inspection.explanation.has_value()) {
+      out["explanation"] = ExplanationDict(*inspection.explanation);
+    }
   }
   return out;
 }
@@ -229,7 +241,8 @@ void BindSimulator(py::module_& m) {
   m.attr("RUN_ENDS") = py::tuple(py::cast(sim::kRunEndNames));
   BindOptions(m);
   m.def("simulate", &Simulate, py::arg("world"), py::arg("policy"), py::arg("parameters"),
-        py::arg("options"), py::kw_only(), py::arg("record"), py::arg("progress"));
+        py::arg("options"), py::kw_only(), py::arg("record"), py::arg("explain"),
+        py::arg("progress"));
   m.def("policy_names", &sim::PolicyNames);
   m.def("policy_parameters", &PolicyParameters, py::arg("policy"));
 }

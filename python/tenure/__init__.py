@@ -29,6 +29,7 @@ from tenure.errors import (
 )
 from tenure.faults import Faults, Maintenance
 from tenure.gaming import GAME_STRATEGIES, game
+from tenure.grid import sweep, write_rows
 from tenure.scenario import ScenarioCase, ScenarioReport, replay
 from tenure.scheduler import (
     Decisions,
@@ -57,7 +58,6 @@ from tenure.simulation import (
     policies,
     simulate,
 )
-from tenure.grid import sweep, write_rows
 from tenure.timeline import RUN_ENDS, Timeline
 from tenure.world import (
     JOB_DTYPE,

@@ -84,6 +84,7 @@ def simulate(
     options: SimOptions,
     *,
     record: bool,
+    explain: int | None,
     progress: Callable[[float], object] | None,
 ) -> dict[str, Any]: ...
 def policy_names() -> list[str]: ...

@@ -12,6 +12,7 @@ from tenure import _core
 from tenure._time import SECOND, Time, to_us
 from tenure.errors import InvalidArgument
 from tenure.faults import Faults
+from tenure.scheduler import Explanation
 from tenure.timeline import Timeline
 from tenure.world import World
 
@@ -119,8 +120,9 @@ class Result:
     promised start (negative: earlier). `sessions_killed` were in use when they were stopped,
     `sessions_suspended` were idle. `repairs_human` are repairs for which somebody had to be talked
     into leaving, `host_drain_h` the hours from unhealthy to empty, `drains_late` those longer than
-    `Faults.negotiate_after`. `timeline` is there if it was asked for. `sim_wall_s` is the time the
-    simulation took and the only field that differs between two runs of the same input.
+    `Faults.negotiate_after`. `timeline` and `explanation` are there if they were asked for.
+    `sim_wall_s` is the time the simulation took and the only field that differs between two runs of
+    the same input.
     """
 
     policy: str
@@ -171,6 +173,7 @@ class Result:
     forecasts: tuple[ForecastSample, ...]
     sim_wall_s: float
     timeline: Timeline | None = field(default=None, compare=False, repr=False)
+    explanation: Explanation | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         def text(value: float | None) -> str:
@@ -182,7 +185,9 @@ class Result:
         )
 
 
-_NO_FIGURES = ("policy", "leaf", "forecasts", "timeline", "decision_digest", "sim_wall_s")
+_NO_FIGURES = (
+    "policy", "leaf", "forecasts", "timeline", "explanation", "decision_digest", "sim_wall_s",
+)  # fmt: skip
 
 
 def figures(result: Result) -> dict[str, float | None]:
@@ -226,6 +231,7 @@ def simulate(
     forecast_interval: Time = 0,
     forecast_limits: bool = False,
     record: bool = False,
+    explain: int | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Simulate `world` under `policy`. Releases the GIL; Ctrl-C works.
@@ -258,6 +264,9 @@ def simulate(
         are protected.
     record
         Whether to keep `Result.timeline`.
+    explain
+        Number of a job of which the policy says at `end` why it waits or runs
+        (`Result.explanation`); only for ai2, budget and hier.
     progress
         Called now and then with a fraction of 1; an exception it raises ends the simulation.
 
@@ -302,6 +311,7 @@ def simulate(
         {key: str(value) for key, value in (parameters or {}).items()},
         options,
         record=record,
+        explain=explain,
         progress=progress,
     )
     wall = time.perf_counter() - begin
@@ -317,7 +327,14 @@ def simulate(
     timeline = None
     if record:
         timeline = Timeline(raw.pop("runs"), raw.pop("run_nodes"), raw.pop("promise_rows"))
-    return Result(policy=policy, sim_wall_s=wall, timeline=timeline, **raw)
+    explanation = raw.pop("explanation", None)
+    return Result(
+        policy=policy,
+        sim_wall_s=wall,
+        timeline=timeline,
+        explanation=None if explanation is None else Explanation(**explanation),
+        **raw,
+    )
 
 
 _SPREADS = (

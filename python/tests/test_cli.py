@@ -181,6 +181,38 @@ def test_faults_games_and_other_worlds(tmp_path: Path) -> None:
     assert entry["repairs"] == 0 and entry["availability"] == 1 and entry["failed_resumes"] == 0
 
 
+def test_explain(tmp_path: Path) -> None:
+    base = ["explain", "--seed", 5, "--load", 1.7, "--days", 3, "--warmup-days", 0, "--gpus", 256]
+    world = tenure.generate(load=1.7, seed=5, days=3, warmup_days=0, gpus=256)
+    ran = tenure.simulate(world, record=True)
+    assert ran.timeline is not None
+    runs = ran.timeline.runs
+    stopped = runs[runs["end"] == tenure.RUN_ENDS.index("stopped")]
+    funded = stopped[world.jobs["minimum_us"][stopped["job"]] > 0][0]
+    got = run(*base, "--job", funded["job"], "--at", "3d")
+    assert got.exit_code == 0, got.output
+    assert f"job {funded['job']}: " in got.stdout and "submitted" in got.stdout
+    assert "stopped for job" in got.stdout and "after its minimum" in got.stdout
+    started = set(runs["job"].tolist())
+    jobs = world.jobs
+    waiting = [
+        i
+        for i in range(len(jobs))
+        if i not in started and jobs["minimum_us"][i] > 0 and jobs["patience_us"][i] > 2e11
+    ]
+    got = run(*base, "--job", waiting[-1], "--at", "3d")
+    assert "its team may claim" in got.stdout and "before it: " in got.stdout, got.stdout
+    got = run(*base, "--job", waiting[-1], "--at", "1m")
+    assert "not submitted yet" in got.stdout
+    for arguments, message in (
+        (["--job", 10**6, "--at", "1d"], "--job is 1000000"),
+        (["--job", 1, "--at", "noon"], "--at is 'noon'"),
+        (["--job", waiting[-1], "--at", "3d", "--policy", "priority"], "explains nothing"),
+    ):
+        got = run(*base, *arguments)
+        assert got.exit_code != 0 and message in got.stderr.replace("\n", " ")
+
+
 SWF = "".join(
     f"{i} {i * 60} -1 {600 * (1 + i % 7)} {1 + i % 9} -1 -1 -1 -1 -1 "
     f"1 {i % 5} {i % 3} -1 1 1 -1 -1\n"

@@ -95,7 +95,8 @@ def test_sweep_command_writes_every_format(tmp_path: Path) -> None:
 
 
 def test_grid_values() -> None:
-    assert parse_grid(["policy=a, b", "budget.express=false", "report_idle=false", "mincap=4h"]) == {
+    texts = ["policy=a, b", "budget.express=false", "report_idle=false", "mincap=4h"]
+    assert parse_grid(texts) == {
         "policy": ["a", "b"],
         "budget.express": ["false"],
         "report_idle": [False],
@@ -111,7 +112,7 @@ conditions:
   faults: {mean_uptime: 10d}
 bounds:
   owed_cum: {min: 0.5}
-  wait_s.debug.p90: {max: 60}
+  wait_s.debug.p90: {max: 3600}
   promises_broken: {max: 0, every: true}
 against:
   ai2:

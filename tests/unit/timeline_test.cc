@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tenure/sim/institute.h"
@@ -133,6 +134,38 @@ TEST(Forecasts, AreKeptWithWhatCameOfThem) {
   }
   EXPECT_TRUE(started);
   EXPECT_EQ(Simulate(world, "fifo-easy", {}, o).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(Inspections, SayWhyAJobWaits) {
+  World world;
+  world.cluster = {.nodes = 1, .gpus_per_node = 8, .nodes_per_rack = 0};
+  world.leaves = {{"a", {1}}};
+  JobRow job;
+  job.gpus_per_node = 8;
+  job.runtime_us = Duration(hours(2)).count();
+  job.minimum_us = Duration(hours(2)).count();
+  job.workload_class = static_cast<std::uint32_t>(WorkloadClass::kTraining);
+  world.jobs = {job, job};
+  Inspection inspection;
+  SimOptions o;
+  o.inspection = &inspection;
+  const auto at = [&](std::uint32_t number, Duration end) {
+    inspection = {.job = number, .explanation = std::nullopt};
+    o.end = end;
+    return Simulate(world, "budget", {}, o).status();
+  };
+  ASSERT_TRUE(at(1, hours(1)).ok());
+  ASSERT_TRUE(inspection.explanation.has_value());
+  EXPECT_EQ(inspection.explanation->reason, WaitReason::kNoCapacity);
+  EXPECT_EQ(inspection.explanation->queued, GpuCount(8));
+  ASSERT_TRUE(at(0, hours(1)).ok());
+  EXPECT_EQ(inspection.explanation->state, WorkloadState::kRunning);
+  ASSERT_TRUE(at(0, hours(5)).ok());
+  EXPECT_FALSE(inspection.explanation.has_value());
+  EXPECT_EQ(at(2, hours(1)).message(), "job is 2, the world has 2");
+  inspection.job = 1;
+  o.end = hours(1);
+  EXPECT_EQ(Simulate(world, "priority", {}, o).status().code(), absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace

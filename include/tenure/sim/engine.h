@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenure/answers.h"
 #include "tenure/cluster.h"
 #include "tenure/contract.h"
 #include "tenure/decisions.h"
@@ -49,10 +50,15 @@ class Engine {
   // as long as the run.
   virtual Duration LongestProtection() const { return Duration(0); }
 
-  // When a workload that waits will start, as far as the engine can say (forecast.h). `limits`: runs
-  // are taken to last as long as was requested, not only as long as they are protected.
+  // When a workload that waits will start, as far as the engine can say (forecast.h). `limits`:
+  // runs are taken to last as long as was requested, not only as long as they are protected.
   virtual absl::StatusOr<ForecastResult> Forecast(WorkloadId /*id*/, bool /*limits*/) const {
     return absl::UnimplementedError("this engine makes no forecasts");
+  }
+
+  // Why a workload waits or runs, with the numbers.
+  virtual absl::StatusOr<Explanation> Explain(WorkloadId /*id*/) const {
+    return absl::UnimplementedError("this engine explains nothing");
   }
 
   // True if Decide could answer something new because of what was reported since the last call.

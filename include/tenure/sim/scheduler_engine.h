@@ -103,6 +103,9 @@ class SchedulerEngine : public Engine {
     }
     return tenure::Forecast(scheduler_, id, options);
   }
+  absl::StatusOr<Explanation> Explain(WorkloadId id) const override {
+    return scheduler_.Explain(id);
+  }
   bool Dirty() const override { return scheduler_.dirty(); }
   absl::StatusOr<const Decisions*> Decide(TimePoint now) override { return scheduler_.Decide(now); }
 

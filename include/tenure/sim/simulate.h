@@ -48,6 +48,12 @@
 
 namespace tenure::sim {
 
+// What the engine says about one job at the end of the simulation.
+struct Inspection {
+  std::uint32_t job = 0;                   // index into World::jobs
+  std::optional<Explanation> explanation;  // empty: it has not been submitted, or is over
+};
+
 struct SimOptions {
   Duration warmup{0};  // measured time is [warmup, end)
   Duration end{0};     // 0: the last submission
@@ -66,6 +72,8 @@ struct SimOptions {
   Duration forecast_interval{0};
   // Whether such a forecast takes runs to last as long as was requested.
   bool forecast_limits = false;
+  // Filled in at the end, if not null.
+  Inspection* inspection = nullptr;
   // Where runs and promises are recorded, if anywhere.
   Timeline* timeline = nullptr;
 };
@@ -179,6 +187,7 @@ class Simulation {
     std::erase_if(promised_, [&](const PromisedNodes& p) { return p.job == job; });
   }
   Duration EndRun(std::uint32_t job, TimePoint now, bool notice);
+  absl::Status Inspect();
   bool IsIdle(std::uint32_t job, TimePoint now) const;
   void RecordStart(std::uint32_t job, std::span<const NodeId> nodes, TimePoint now);
   void RecordEnd(std::uint32_t job, RunEnd end, TimePoint now);
@@ -265,6 +274,7 @@ inline absl::StatusOr<Metrics> Simulation::Run(const ProgressFn& progress) {
     }
     if (engine_.Dirty()) next_pass_ = std::min(next_pass_, on_grid(next));
   }
+  if (absl::Status s = Inspect(); !s.ok()) return s;
   Metrics m = recorder_.Finish(end);
   m.events = event_count_;
   m.passes = passes_;
@@ -385,6 +395,21 @@ inline absl::Status Simulation::Stopped(std::uint32_t job, TimePoint now) {
   return Resubmit(job, now);
 }
 
+inline absl::Status Simulation::Inspect() {
+  if (options_.inspection == nullptr) return absl::OkStatus();
+  const std::uint32_t job = options_.inspection->job;
+  if (job >= jobs_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job is ", job, ", the world has ", jobs_.size()));
+  }
+  const Phase phase = jobs_[job].phase;
+  if (phase != Phase::kWaiting && phase != Phase::kRunning) return absl::OkStatus();
+  absl::StatusOr<Explanation> explanation = engine_.Explain(IdOf(job));
+  if (!explanation.ok()) return explanation.status();
+  options_.inspection->explanation = *explanation;
+  return absl::OkStatus();
+}
+
 // Whether the running job is a session that has been reported idle.
 inline bool Simulation::IsIdle(std::uint32_t job, TimePoint now) const {
   if (SleepsAtNight(job)) return IsNight(now);
@@ -432,7 +457,8 @@ inline absl::Status Simulation::AskForecast(TimePoint now) {
   Rng rng(static_cast<std::uint64_t>(now.time_since_epoch().count()), waiting.size());
   const std::uint32_t job =
       waiting[static_cast<std::size_t>(rng.Below(static_cast<std::int64_t>(waiting.size())))];
-  const absl::StatusOr<ForecastResult> forecast = engine_.Forecast(IdOf(job), options_.forecast_limits);
+  const absl::StatusOr<ForecastResult> forecast =
+      engine_.Forecast(IdOf(job), options_.forecast_limits);
   if (!forecast.ok()) return forecast.status();
   // A hold that is about to become a start is no question any more.
   if (!forecast->started) recorder_.Forecast(job, now, forecast->start, forecast->promised);

@@ -8,7 +8,15 @@ One module for each group of commands; options that several of them have are def
 from __future__ import annotations
 
 from tenure._figures import format_figure
-from tenure.cli import check, compare, files, replay, report, sweep  # noqa: F401  (they add commands)
+from tenure.cli import (  # noqa: F401  (they add their commands)
+    check,
+    compare,
+    explain,
+    files,
+    replay,
+    report,
+    sweep,
+)
 from tenure.cli.app import app
 from tenure.cli.options import parse_seeds
 

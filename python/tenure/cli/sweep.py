@@ -18,9 +18,9 @@ from tenure.cli.app import command, console, executor, progress, writable
 from tenure.cli.options import Cluster, Generated, Jobs, parse_seeds
 from tenure.comparison import mean
 from tenure.errors import InvalidArgument
-from tenure.simulation import policies
 from tenure.grid import sweep as run_sweep
 from tenure.grid import write_rows
+from tenure.simulation import policies
 
 # Shown on the terminal; the file has every figure.
 _SHOWN = (
