@@ -124,7 +124,7 @@ def table(seeds: Sequence[int], rows_of: RowsOf) -> str:
             if line.label == "budget"
             for row in rows_of(experiment, line)
         ]
-        longest = max(tb.values(every, "gang_from_reservation_s.max"))
+        longest = max(tb.values(every, "gang_from_reservation_s.max"), default=0.0)
         made = sum(tb.values(every, "promises"))
         broken = sum(tb.values(every, "promises_broken"))
         add(
@@ -182,7 +182,7 @@ def table(seeds: Sequence[int], rows_of: RowsOf) -> str:
         experiment = ex.hosts(seeds)
         for group in dict.fromkeys(line.group for line in experiment.lines):
             ours, theirs = rows(experiment, group, "budget"), rows(experiment, group, "priority")
-            longest = max(tb.values(ours, "host_drain_h.max"))
+            longest = max(tb.values(ours, "host_drain_h.max"), default=0.0)
             add(
                 f"{group}: an unhealthy host is empty within cap + grace",
                 f"longest {longest:.2f} h",

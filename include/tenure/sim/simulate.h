@@ -92,6 +92,7 @@ class Simulation {
         options_(options),
         faults_(options.faults, 0),
         hosts_(options.faults, world.cluster, Patience(engine, options), engine.PlansMaintenance()),
+        timeline_(options.timeline, world, engine.LongestProtection(), options.end),
         jobs_(world.jobs.size()) {
     if (options.forecast_interval > Duration(0)) next_forecast_ = TimePoint(options.warmup);
     if (!hosts_.active()) return;
@@ -113,9 +114,7 @@ class Simulation {
     std::uint32_t attempt = 0;  // resubmissions after a loss
     Phase phase = Phase::kUnseen;
     bool stopped_before = false;
-    bool stopping = false;          // in its grace
-    std::uint32_t run_row = 0;      // of the timeline
-    std::uint32_t beneficiary = 0;  // as RunRow::beneficiary
+    bool stopping = false;  // in its grace
   };
   enum class Kind : std::uint8_t { kFinish, kStopped, kWithdraw, kIdle, kNight, kWake };
   struct Event {
@@ -189,8 +188,6 @@ class Simulation {
   Duration EndRun(std::uint32_t job, TimePoint now, bool notice);
   absl::Status Inspect();
   bool IsIdle(std::uint32_t job, TimePoint now) const;
-  void RecordStart(std::uint32_t job, std::span<const NodeId> nodes, TimePoint now);
-  void RecordEnd(std::uint32_t job, RunEnd end, TimePoint now);
   absl::Status AskForecast(TimePoint now);
   absl::Status Resubmit(std::uint32_t job, TimePoint now);
   void LeaveNodes(std::uint32_t job);
@@ -216,6 +213,7 @@ class Simulation {
   SimOptions options_;
   FaultModel faults_;  // for what does not depend on hosts
   Hosts hosts_;
+  TimelineRecorder timeline_;
   std::vector<Job> jobs_;
   // Only where hosts change: who runs where, and what is promised on which nodes.
   std::vector<std::vector<NodeId>> nodes_of_;
@@ -322,7 +320,7 @@ inline absl::Status Simulation::Handle(const Event& e) {
       if (j.phase != Phase::kRunning || j.serial != e.serial) return absl::OkStatus();
       j.phase = Phase::kOver;
       LeaveNodes(e.job);
-      RecordEnd(e.job, RunEnd::kFinished, e.time);
+      timeline_.Ended(e.job, RunEnd::kFinished, e.time);
       recorder_.Finished(e.job, e.time);
       return engine_.ReportEnded(IdOf(e.job), j.run, e.time);
     case Kind::kStopped:
@@ -384,7 +382,7 @@ inline absl::Status Simulation::Resubmit(std::uint32_t job, TimePoint now) {
 inline absl::Status Simulation::Stopped(std::uint32_t job, TimePoint now) {
   const WorkloadId id = IdOf(job);
   const bool suspended = IsIdle(job, now);
-  RecordEnd(job, suspended ? RunEnd::kSuspended : RunEnd::kStopped, now);
+  timeline_.Ended(job, suspended ? RunEnd::kSuspended : RunEnd::kStopped, now);
   recorder_.Stopped(job, now, EndRun(job, now, true),
                     suspended ? StopOutcome::kSuspended : StopOutcome::kRequeued);
   if (absl::Status s = engine_.ReportStopped(id, jobs_[job].run, now); !s.ok()) return s;
@@ -416,34 +414,6 @@ inline bool Simulation::IsIdle(std::uint32_t job, TimePoint now) const {
   const JobRow& row = world_.jobs[job];
   return options_.report_idle && (row.flags & kIdle) != 0 &&
          row.klass() == WorkloadClass::kInteractive && now - jobs_[job].start >= kHoardSeen;
-}
-
-inline void Simulation::RecordStart(std::uint32_t job, std::span<const NodeId> nodes,
-                                    TimePoint now) {
-  if (options_.timeline == nullptr) return;
-  Timeline& timeline = *options_.timeline;
-  const Duration bound = engine_.LongestProtection();
-  const Duration minimum = Us(world_.jobs[job].minimum_us);
-  RunRow run;
-  run.start_us = now.time_since_epoch().count();
-  run.end_us = options_.end.count();
-  run.protected_us =
-      run.start_us + (bound > Duration(0) ? std::min(bound, minimum) : minimum).count();
-  run.job = job;
-  run.first_node = static_cast<std::uint32_t>(timeline.nodes.size());
-  for (NodeId n : nodes) timeline.nodes.push_back(n.value());
-  jobs_[job].run_row = static_cast<std::uint32_t>(timeline.runs.size());
-  timeline.runs.push_back(run);
-}
-
-inline void Simulation::RecordEnd(std::uint32_t job, RunEnd end, TimePoint now) {
-  if (options_.timeline == nullptr) return;
-  RunRow& run = options_.timeline->runs[jobs_[job].run_row];
-  run.end_us = now.time_since_epoch().count();
-  run.end = static_cast<std::uint32_t>(end);
-  if (end == RunEnd::kStopped || end == RunEnd::kSuspended) {
-    run.beneficiary = jobs_[job].beneficiary;
-  }
 }
 
 // Looks at one of the funded jobs that wait. O(jobs) and one forecast.
@@ -484,7 +454,7 @@ inline absl::Status Simulation::Change(const HostChange& change, TimePoint now) 
     const std::vector<std::uint32_t> runs = on_node_[change.node.value()];
     if (change.repair) recorder_.RepairBegins(now, change.notice && !runs.empty());
     for (std::uint32_t job : runs) {
-      RecordEnd(job, RunEnd::kLost, now);
+      timeline_.Ended(job, RunEnd::kLost, now);
       recorder_.Lost(job, now, EndRun(job, now, change.notice), StopOutcome::kRequeued);
       if (absl::Status s = Resubmit(job, now); !s.ok()) return s;
     }
@@ -520,10 +490,7 @@ inline void Simulation::Promised(const Promise& promise, std::span<const NodeId>
   const TimePoint latest = now + engine_.LongestProtection() + options_.grace;
   const TimePoint start_by = std::min(promise.start_by, latest) + GridDelay(options_);
   recorder_.Promised(job, now, start_by);
-  if (options_.timeline != nullptr) {
-    options_.timeline->promises.push_back(
-        {now.time_since_epoch().count(), start_by.time_since_epoch().count(), job, 0});
-  }
+  timeline_.Promised(job, now, start_by);
   if (!hosts_.active()) return;
   ForgetPromise(job);
   promised_.push_back({job, std::vector<NodeId>(nodes.begin(), nodes.end())});
@@ -551,7 +518,7 @@ inline absl::Status Simulation::Begin(const Start& start, std::span<const NodeId
     ForgetPromise(job);
   }
   recorder_.Started(job, now, j.overhead);
-  RecordStart(job, nodes, now);
+  timeline_.Started(job, nodes, now);
   if (absl::Status s = engine_.ReportStarted(start.workload, start.run, now); !s.ok()) return s;
   events_.push({now + j.overhead + Us(row.runtime_us - j.saved_us), Kind::kFinish, job, j.serial});
   if (options_.report_idle && (row.flags & kIdle)) {
@@ -573,9 +540,8 @@ inline absl::Status Simulation::Pass(TimePoint now) {
     Mix(s.workload.value() * 2 + 1);
     Job& j = jobs_[JobOf(s.workload)];
     j.stopping = true;
-    j.beneficiary = s.reason == StopReason::kPreempted || s.reason == StopReason::kPromise
-                        ? JobOf(s.beneficiary) + 1
-                        : 0;
+    const bool for_another = s.reason == StopReason::kPreempted || s.reason == StopReason::kPromise;
+    timeline_.StopDecided(JobOf(s.workload), for_another ? JobOf(s.beneficiary) + 1 : 0);
     events_.push({now + options_.grace, Kind::kStopped, JobOf(s.workload), j.serial});
   }
   // Before the starts: a gang may be promised its start and start in one pass.

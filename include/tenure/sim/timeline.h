@@ -9,10 +9,14 @@
 #ifndef TENURE_SIM_TIMELINE_H_
 #define TENURE_SIM_TIMELINE_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "tenure/sim/workload.h"
+#include "tenure/types.h"
 
 namespace tenure::sim {
 
@@ -57,6 +61,65 @@ struct Timeline {
   std::span<const std::uint32_t> Nodes(const RunRow& run, std::int32_t count) const {
     return std::span(nodes).subspan(run.first_node, static_cast<std::size_t>(count));
   }
+};
+
+// Writes a timeline as a simulation goes on; does nothing without one. O(1) amortised a call, and
+// O(k) for the k nodes of a start.
+class TimelineRecorder {
+ public:
+  // Nobody is protected longer than `bound` (0: as long as declared); `end` ends the simulation.
+  // `timeline`, which may be null, and `world` must outlive the recorder.
+  TimelineRecorder(Timeline* timeline, const World& world, Duration bound, Duration end)
+      : timeline_(timeline), world_(world), bound_(bound), end_(end) {
+    if (timeline_ != nullptr) last_.resize(world.jobs.size());
+  }
+
+  void Started(std::uint32_t job, std::span<const NodeId> nodes, TimePoint now) {
+    if (timeline_ == nullptr) return;
+    const Duration minimum(world_.jobs[job].minimum_us);
+    RunRow run;
+    run.start_us = now.time_since_epoch().count();
+    run.end_us = end_.count();
+    run.protected_us =
+        run.start_us + (bound_ > Duration(0) ? std::min(bound_, minimum) : minimum).count();
+    run.job = job;
+    run.first_node = static_cast<std::uint32_t>(timeline_->nodes.size());
+    for (NodeId n : nodes) timeline_->nodes.push_back(n.value());
+    last_[job].row = static_cast<std::uint32_t>(timeline_->runs.size());
+    timeline_->runs.push_back(run);
+  }
+
+  // `beneficiary` as in RunRow; the run ends with a later call of Ended.
+  void StopDecided(std::uint32_t job, std::uint32_t beneficiary) {
+    if (timeline_ != nullptr) last_[job].beneficiary = beneficiary;
+  }
+
+  void Ended(std::uint32_t job, RunEnd end, TimePoint now) {
+    if (timeline_ == nullptr) return;
+    RunRow& run = timeline_->runs[last_[job].row];
+    run.end_us = now.time_since_epoch().count();
+    run.end = static_cast<std::uint32_t>(end);
+    if (end == RunEnd::kStopped || end == RunEnd::kSuspended) {
+      run.beneficiary = last_[job].beneficiary;
+    }
+  }
+
+  void Promised(std::uint32_t job, TimePoint now, TimePoint start_by) {
+    if (timeline_ == nullptr) return;
+    timeline_->promises.push_back(
+        {now.time_since_epoch().count(), start_by.time_since_epoch().count(), job, 0});
+  }
+
+ private:
+  struct LastRun {
+    std::uint32_t row = 0;  // of Timeline::runs
+    std::uint32_t beneficiary = 0;
+  };
+
+  Timeline* timeline_;
+  const World& world_;
+  Duration bound_, end_;
+  std::vector<LastRun> last_;  // by job
 };
 
 }  // namespace tenure::sim
