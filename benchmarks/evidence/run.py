@@ -79,6 +79,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Simulate and write the tables of README.md.")
     parser.add_argument("sections", nargs="*", help=f"by default all of: {', '.join(ALL)}")
     parser.add_argument("--seeds", default=HELD_OUT, help=f"by default {HELD_OUT}")
+    parser.add_argument(
+        "--policies", help="only simulate these, write no table; to do a part beforehand"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--data", type=Path, help="folder with philly_30d.swf.gz")
     parser.add_argument(
@@ -109,6 +112,10 @@ def main() -> None:
         print(f"--- {name}", flush=True)
         experiment = sc.philly(arguments.data) if name == "philly" else sc.SECTIONS[name][0](seeds)
         own = {repr(case): case for line in experiment.lines for case in line.cases}
+        if arguments.policies is not None:
+            only = arguments.policies.split(",")
+            run([c for c in own.values() if c.policy in only], store, arguments.jobs)
+            continue
         spent += run(list(own.values()), store, arguments.jobs)
         cases |= own
 
@@ -119,7 +126,7 @@ def main() -> None:
         used = f"Seeds {', '.join(map(str, experiment.seeds))}.\n\n" if experiment.seeds else ""
         write_section(arguments.readme, name, used + show(experiment, rows))
         pictures.draw(name, experiment, rows, arguments.readme.parent)
-    if "acceptance" in chosen:
+    if "acceptance" in chosen and arguments.policies is None:
         write_section(arguments.readme, "acceptance", acceptance.table(seeds, rows_of))
     if spent > 0 and not arguments.sections:
         cpu = sum((store.get(case) or {"sim_wall_s": 0.0})["sim_wall_s"] for case in cases.values())
