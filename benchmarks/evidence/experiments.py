@@ -119,7 +119,7 @@ ABLATIONS: tuple[tuple[str, dict[str, str]], ...] = (
 
 def ablation(seeds: Sequence[int]) -> Experiment:
     lines = [
-        line(label, seeds[:3], load, parameters=parameters)
+        line(label, seeds[: 2 if load == 1.3 else 3], load, parameters=parameters)
         for load in (1.3, 1.7)
         for label, parameters in ABLATIONS
     ]
