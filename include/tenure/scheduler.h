@@ -357,6 +357,7 @@ class Scheduler {
     return shape.total() >= o.gang || (o.block > GpuCount(0) && shape.total() >= o.block);
   }
   bool HasCredit(RunSlot slot) const;
+  RunSlot FirstWithCredit(const PendingQueue::Bucket& bucket) const;
   bool Reserve(RunSlot slot);
   void BeginRound();
   void ServeTier(int tier);

@@ -316,7 +316,6 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
     requester.charge = MilliGpu(requester.gpus.value() * RateOf(shape.type));
     if (tier < Policy::kTiers && policy_.Tier(Context(), requester) != tier) continue;
     if (SessionCapReached(leaf, shape.workload_class, requester.charge, ranking_)) continue;
-    const RunSlot first = bucket.first.slot;
     if (!KnownToFail(leaf, bucket.shape)) {
       for (const QueueKey& key : bucket.waiting) {
         const bool avoids = Avoids(key.slot);
@@ -329,7 +328,8 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
       }
     }
     bucket.skipped = round_;
-    if (Reserves() && MayReserve(shape) && !Avoids(first) && HasCredit(first) && Reserve(first)) {
+    if (!Reserves() || !MayReserve(shape)) continue;
+    if (const RunSlot slot = FirstWithCredit(bucket); slot != kNoSlot && Reserve(slot)) {
       next = 0;  // the queue has changed, and what the leaf has placed may have
       requester.leaf_charge = ledger_.placed_charge(leaf);
     }

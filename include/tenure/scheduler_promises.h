@@ -30,6 +30,19 @@ bool Scheduler<Policy>::HasCredit(RunSlot slot) const {
          internal::HoursOfShare(behind, ranking_.entitlement(run.leaf)) >= needed;
 }
 
+// The first request of a bucket that may have a reservation now, or kNoSlot. A gang that was
+// stopped needs more credit than one that never ran: while its leaf saves that up, the gangs behind
+// it have their turn. Otherwise all of a bucket need the same.
+template <class Policy>
+RunSlot Scheduler<Policy>::FirstWithCredit(const PendingQueue::Bucket& bucket) const {
+  for (const QueueKey& key : bucket.waiting) {
+    if (!Avoids(key.slot) && HasCredit(key.slot)) return key.slot;
+    const Run& run = table_.run(key.slot);
+    if (run.stops == 0 || run.gpus() < options_.reservation.gang) break;
+  }
+  return kNoSlot;
+}
+
 template <class Policy>
 bool Scheduler<Policy>::Reserve(RunSlot slot) {
   const Shape shape = shapes_[table_.workload(slot).shape];

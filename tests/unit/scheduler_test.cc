@@ -320,5 +320,31 @@ TEST(Scheduler, APromisedGangStartsAsSoonAsItFits) {
   EXPECT_EQ(d.starts[0].workload, WorkloadId(3));
 }
 
+// A stopped gang saves up for its next run; one of the same shape that never ran need not wait.
+TEST(Scheduler, AStoppedGangDoesNotKeepTheNextOneFromAPromise) {
+  SchedulerOptions options = Ai2Site::Plain();
+  options.reservation.gang = GpuCount(16);
+  options.reservation.first_credit = Duration(0);
+  options.reservation.restart_credit = hours(1000);
+  options.ranking.fluid = true;
+  Site<BudgetPolicy> x(2, options);
+  x.Submit(x.Job(1, x.b, 8, hours(1), 2), 0);
+  ASSERT_EQ(x.DecideAndStart(0).starts.size(), 1u);
+  x.Submit(x.Job(2, x.b, 8, hours(1), 2), 10);
+  x.Submit(x.Job(3, x.a, 8, hours(1), 2), 20);
+  for (std::int64_t t = 20; t < 3600; t += 60) x.Decide(t);
+  const Decisions due = x.Decide(3600);
+  ASSERT_EQ(due.stops.size(), 1u);
+  EXPECT_EQ(due.stops[0].workload, WorkloadId(1));
+  ASSERT_TRUE(x.s.ReportStopped(WorkloadId(1), RunNumber(1), x.At(3605)).ok());
+  ASSERT_EQ(x.DecideAndStart(3605).starts.size(), 1u);  // a's gang
+  std::vector<Promise> promises;
+  for (std::int64_t t = 3660; t <= 4 * 3600 && promises.empty(); t += 60) {
+    promises = x.Decide(t).promises;
+  }
+  ASSERT_EQ(promises.size(), 1u);
+  EXPECT_EQ(promises[0].workload, WorkloadId(2));
+}
+
 }  // namespace
 }  // namespace tenure
