@@ -35,8 +35,8 @@ struct ReservationOptions {
   GpuCount gang{64};  // workloads of at least this size get reservations; 0: none do
   // GPU-time, in hours of its own entitlement, by which a leaf must be behind its natural share in
   // the window: before a first run, and, beyond the whole next minimum, before a further one.
-  Duration first_credit = std::chrono::hours(2);
-  Duration restart_credit = std::chrono::hours(18);
+  Duration first_credit = std::chrono::hours(12);
+  Duration restart_credit = std::chrono::hours(14);
   // The same for smaller workloads of at least this many GPUs, which need whole nodes that a stream
   // of smaller protected work would never leave free together; 0 GPUs: none do.
   GpuCount block{8};

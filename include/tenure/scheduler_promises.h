@@ -8,7 +8,8 @@
 
 namespace tenure {
 
-// A first run needs little credit; a further one must have saved the whole next minimum and more.
+// A first run of a gang needs some credit; a further one must have saved its whole minimum and
+// more.
 template <class Policy>
 bool Scheduler<Policy>::HasCredit(RunSlot slot) const {
   const Run& run = table_.run(slot);
