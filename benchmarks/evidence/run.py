@@ -5,6 +5,7 @@
 python benchmarks/evidence/run.py                      everything, tables written into README.md
 python benchmarks/evidence/run.py published gaming     these sections only
 python benchmarks/evidence/run.py --data DIR           with the Philly trace, philly_30d.swf.gz
+python benchmarks/evidence/run.py --set big_gap=24h    as if this were a default of budget, hier
 
 Needs the Python package `tenure` with its extra `plot`. Finished simulations are kept in
 build/evidence and not run again; remove the folder to measure anew.
@@ -13,12 +14,13 @@ build/evidence and not run again; remove the folder to measure anew.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import multiprocessing
 import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -64,6 +66,23 @@ def run(cases: Sequence[Case], store: Store, jobs: int) -> float:
     return time.monotonic() - begin
 
 
+def with_defaults(experiment: Experiment, defaults: Mapping[str, str]) -> Experiment:
+    """The same with other defaults of `budget` and `hier`."""
+
+    def changed(case: Case) -> Case:
+        if case.policy not in ("budget", "hier"):
+            return case
+        return dataclasses.replace(case, parameters={**defaults, **case.parameters})
+
+    return dataclasses.replace(
+        experiment,
+        lines=tuple(
+            dataclasses.replace(line, cases=tuple(changed(case) for case in line.cases))
+            for line in experiment.lines
+        ),
+    )
+
+
 def write_section(readme: Path, name: str, body: str) -> None:
     """Put `body` between the markers of section `name`."""
     begin, end = f"<!-- BEGIN {name} -->", f"<!-- END {name} -->"
@@ -82,6 +101,10 @@ def main() -> None:
     parser.add_argument(
         "--policies", help="only simulate these, write no table; to do a part beforehand"
     )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help="as if this were the default of budget and hier",
+    )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--data", type=Path, help="folder with philly_30d.swf.gz")
     parser.add_argument(
@@ -97,6 +120,7 @@ def main() -> None:
         parser.error("section philly needs --data")
 
     seeds = parse_seeds(arguments.seeds)
+    defaults = dict(text.split("=", 1) for text in arguments.set)
     store = Store(arguments.build)
 
     def rows_of(_: Experiment, line: Line) -> list[Row]:
@@ -105,12 +129,16 @@ def main() -> None:
             raise KeyError(line.label)
         return [row for row in rows if row is not None]
 
+    def rows_of_default(experiment: Experiment, line: Line) -> list[Row]:
+        return rows_of(experiment, with_defaults(Experiment("", (line,)), defaults).lines[0])
+
     spent, cases = 0.0, {}
     for name in chosen:
         if name == "acceptance":
             continue
         print(f"--- {name}", flush=True)
         experiment = sc.philly(arguments.data) if name == "philly" else sc.SECTIONS[name][0](seeds)
+        experiment = with_defaults(experiment, defaults)
         own = {repr(case): case for line in experiment.lines for case in line.cases}
         if arguments.policies is not None:
             only = arguments.policies.split(",")
@@ -127,7 +155,7 @@ def main() -> None:
         write_section(arguments.readme, name, used + show(experiment, rows))
         pictures.draw(name, experiment, rows, arguments.readme.parent)
     if "acceptance" in chosen and arguments.policies is None:
-        write_section(arguments.readme, "acceptance", acceptance.table(seeds, rows_of))
+        write_section(arguments.readme, "acceptance", acceptance.table(seeds, rows_of_default))
     if spent > 0 and not arguments.sections:
         cpu = sum((store.get(case) or {"sim_wall_s": 0.0})["sim_wall_s"] for case in cases.values())
         write_section(

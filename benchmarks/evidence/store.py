@@ -34,13 +34,17 @@ class Store:
 
     A row is found again as long as its policy, with its parameters, does the same as before on a
     small world with failing hosts: a change of a policy or of a figure makes its rows unknown, a
-    change that decides the same keeps them.
+    change that decides the same keeps them. Parameters count with their values, given or default.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._probes: dict[str, str] = {}
+        self._defaults = {
+            name: {p.name: p.default for p in parameters}
+            for name, parameters in tenure.policies().items()
+        }
 
     def _behaviour(self, case: Case) -> str:
         key = _text({"policy": case.policy, "parameters": case.parameters})
@@ -59,6 +63,8 @@ class Store:
         return self._probes[key]
 
     def _path(self, case: Case) -> Path:
+        full = {**self._defaults[case.policy], **case.parameters}
+        case = dataclasses.replace(case, parameters=full)
         text = self._behaviour(case) + _text(dataclasses.asdict(case))
         return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
