@@ -62,7 +62,7 @@ TEST(TreeShape, SharesAreThePartsAtAnyDepth) {
       EXPECT_NEAR(got, share, 1e-6) << shaped[i].spec.path;
     }
     if (largest > 0) {
-      EXPECT_EQ(shaped[0].parts * 100, Whole(shaped) / 100 * largest * 100);
+      EXPECT_NEAR(static_cast<double>(shaped[0].parts) / Whole(shaped), largest / 100.0, 1e-6);
     }
   }
 }

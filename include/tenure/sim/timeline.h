@@ -35,7 +35,7 @@ inline constexpr std::array<const char*, 5> kRunEndNames = {"open", "finished", 
 struct RunRow {
   std::int64_t start_us = 0;
   std::int64_t end_us = 0;        // of the measured time, if it runs on
-  std::int64_t protected_us = 0;  // nobody may stop it before
+  std::int64_t protected_us = 0;  // nobody may stop it before, unless it is a session seen idle
   std::uint32_t job = 0;          // index into World::jobs
   std::uint32_t end = 0;          // RunEnd
   std::uint32_t first_node = 0;   // into Timeline::nodes, as many as the job has nodes
