@@ -12,6 +12,8 @@
 //     std::int64_t NodeScore(const Node&, const Shape&) const;          // if kUsesNodeScore
 //   };
 //
+// MayPreempt must not become true because more of the victim's leaf is in the plan, and VictimCost
+// is not negative.
 // JudgeGroup and QuietUntil may say the same as MayPreempt for many runs at once; they change no
 // decision, but save the engine from asking about each. The engine asks MayPreempt only for funded
 // requesters and victims that are unfunded or past their protection. Hooks must be pure functions

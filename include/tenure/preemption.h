@@ -11,14 +11,16 @@
 //   }
 //
 // GPUs of runs that are being stopped already count as free unless somebody holds them. A victim
-// spanning several nodes is paid once, its cost spread over the nodes still needed. Complexity for
-// c nodes that could yield enough, with R runs each: the survey of a round (yield_survey.h) and O(c
-// * R); a gang of k nodes O(k * c * R). Deterministic: ties by topological order and workload id.
+// spanning several nodes is paid once, its cost spread over the nodes still needed. Complexity for c
+// nodes that could yield enough, with R runs each: the survey of a round (yield_survey.h) and c
+// evaluations of O(R log R); a gang of k nodes k more, and as many as there are bounds that had
+// moved. Deterministic: ties by topological order and workload id.
 #ifndef TENURE_PREEMPTION_H_
 #define TENURE_PREEMPTION_H_
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -98,6 +100,14 @@ class VictimSearch {
     std::int32_t gpus = 0;  // on the node in question
   };
 
+  // A node of a gang is not had for less; `place` in order of the costs that nodes have alone.
+  struct Bound {
+    std::int64_t cost;
+    std::uint32_t place;
+    std::uint32_t version;
+  };
+  static constexpr std::uint32_t kNowhere = 0xffffffffu;
+
   MilliGpu Taken(AllocationId leaf) const { return taken_[leaf.value()]; }
   void Take(const Run& run) {
     if (!run.funded) return;
@@ -117,9 +127,10 @@ class VictimSearch {
 
   // The cheapest sufficient victims on one node given what is chosen already; appended to
   // `picked_` (cleared first). `remaining`: nodes the gang still needs, this one included. Returns
-  // the marginal cost or -1.
+  // the marginal cost, or -1 if the node cannot be had or certainly costs `limit` or more.
   template <class Policy>
-  std::int64_t Evaluate(const Query<Policy>& q, const Node& node, std::int32_t remaining) {
+  std::int64_t Evaluate(const Query<Policy>& q, const Node& node, std::int32_t remaining,
+                        std::int64_t limit = std::numeric_limits<std::int64_t>::max()) {
     picked_.clear();
     std::int32_t available = node.soon();
     std::int32_t possible = available;
@@ -137,11 +148,14 @@ class VictimSearch {
     }
     if (possible < q.shape.gpus) return -1;
     if (available >= q.shape.gpus) return 0;
+    std::int64_t cheapest = limit;
     for (Candidate& c : candidates_) {
       const Run& run = q.env.table.run(c.slot);
-      c.cost =
-          q.policy.VictimCost(q.env.policy, run) / std::max(1, std::min(run.node_count, remaining));
+      c.cost = q.policy.VictimCost(q.env.policy, run);
+      if (run.node_count > 1 && remaining > 1) c.cost /= std::min(run.node_count, remaining);
+      cheapest = std::min(cheapest, c.cost);
     }
+    if (cheapest >= limit) return -1;
     std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
       return a.cost != b.cost ? a.cost < b.cost : a.id < b.id;
     });
@@ -184,7 +198,7 @@ class VictimSearch {
       const NodeId id = pool.nodes[slot];
       const Node& node = q.env.cluster.node(id);
       if (!Usable(q, node) || id == avoid) continue;
-      std::int64_t cost = Evaluate(q, node, 1);
+      std::int64_t cost = best < 0 ? Evaluate(q, node, 1) : Evaluate(q, node, 1, best);
       if (cost < 0) continue;
       // A session goes where sessions are, even if that stops a little more (GPU-ms).
       if (session) cost += kSessionAway * (8 - std::min(8, node.sessions));
@@ -227,48 +241,71 @@ class VictimSearch {
     }
   }
 
-  // Greedy: k times the node with the least marginal cost. Keeps the result if it beats `best`.
+  // Greedy: k times the node with the least marginal cost, of equals the first in order of the cost
+  // it has alone. Keeps the result if it beats `best`.
+  //
+  // What is chosen makes other nodes dearer (fewer runs may be stopped, shared victims are spread
+  // over fewer nodes) unless a victim runs on them, too. So the cost found last bounds the present
+  // one from below, and only the cheapest by that bound is evaluated anew.
   template <class Policy>
   void Assemble(const Query<Policy>& q, std::vector<std::pair<std::int64_t, NodeId>>& able,
                 std::size_t k, std::int64_t& best, Plan& plan) {
     ++epoch_;
     std::stable_sort(able.begin(), able.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
-    used_.assign(able.size(), false);
+    bounds_.clear();
+    place_.resize(std::max(place_.size(), q.env.cluster.size()), kNowhere);
+    for (std::uint32_t c = 0; c < able.size(); ++c) {
+      bounds_.push_back({able[c].first, c, 0});
+      place_[able[c].second.value()] = c;
+    }
+    versions_.assign(able.size(), 0);
+    const auto dearer = [](const Bound& a, const Bound& b) {
+      return a.cost != b.cost ? a.cost > b.cost : a.place > b.place;
+    };
+    // Sorted by cost and place: a heap already.
     std::vector<NodeId> nodes;
     std::vector<RunSlot> victims;
     std::int64_t total = 0;
-    bool complete = true;
-    for (std::size_t i = 0; i < k; ++i) {
-      const auto remaining = static_cast<std::int32_t>(k - i);
-      std::int64_t least = -1;
-      std::size_t pick = 0;
-      for (std::size_t c = 0; c < able.size(); ++c) {
-        if (used_[c]) continue;
-        // Without anything chosen yet the own cost is the marginal cost, and the list is sorted.
-        if (victims.empty() && least >= 0 && able[c].first > least) break;
-        const std::int64_t cost = Evaluate(q, q.env.cluster.node(able[c].second), remaining);
-        if (cost < 0 || (least >= 0 && cost >= least)) continue;
-        least = cost;
-        pick = c;
-        best_picked_ = picked_;
-        if (cost == 0) break;
+    while (nodes.size() < k && !bounds_.empty()) {
+      const auto remaining = static_cast<std::int32_t>(k - nodes.size());
+      const Bound top = bounds_.front();
+      std::pop_heap(bounds_.begin(), bounds_.end(), dearer);
+      bounds_.pop_back();
+      if (top.version != versions_[top.place]) continue;
+      const NodeId id = able[top.place].second;
+      const std::int64_t cost = Evaluate(q, q.env.cluster.node(id), remaining);
+      if (cost < 0) continue;
+      const Bound now{cost, top.place, top.version};
+      if (!bounds_.empty() && dearer(now, bounds_.front())) {
+        bounds_.push_back(now);
+        std::push_heap(bounds_.begin(), bounds_.end(), dearer);
+        continue;
       }
-      if (least < 0) {
-        complete = false;
-        break;
-      }
-      used_[pick] = true;
-      nodes.push_back(able[pick].second);
-      total += least;
-      for (const Candidate& c : best_picked_) {
+      ++versions_[top.place];
+      place_[id.value()] = kNowhere;
+      nodes.push_back(id);
+      total += cost;
+      const std::size_t before = victims.size();
+      for (const Candidate& c : picked_) {
         chosen_[c.slot] = epoch_;
         victims.push_back(c.slot);
         Take(q.env.table.run(c.slot));
       }
+      // Its victims leave other nodes as well, which are cheaper or possible now.
+      for (std::size_t v = before; v < victims.size(); ++v) {
+        if (q.env.table.run(victims[v]).node_count == 1) continue;
+        for (NodeId other : q.env.table.workload(victims[v]).nodes) {
+          const std::uint32_t c = place_[other.value()];
+          if (c == kNowhere) continue;
+          bounds_.push_back({0, c, ++versions_[c]});
+          std::push_heap(bounds_.begin(), bounds_.end(), dearer);
+        }
+      }
     }
+    for (const auto& a : able) place_[a.second.value()] = kNowhere;
     ResetTaken();
-    if (!complete || (best >= 0 && total >= best)) return;
+    if (nodes.size() < k || (best >= 0 && total >= best)) return;
     Trim(q, nodes, victims);
     best = total;
     plan.nodes = std::move(nodes);
@@ -315,9 +352,11 @@ class VictimSearch {
   std::vector<std::uint64_t> chosen_;  // by slot: == epoch_ when in the set being built
   std::vector<MilliGpu> taken_;        // by allocation: what the set takes from it
   std::vector<AllocationId> touched_;
-  std::vector<Candidate> candidates_, picked_, best_picked_;
+  std::vector<Candidate> candidates_, picked_;
   std::vector<std::pair<std::int64_t, NodeId>> able_;
-  std::vector<bool> used_;
+  std::vector<Bound> bounds_;            // heap of the gang's nodes, cheapest first
+  std::vector<std::uint32_t> versions_;  // by place: what is left of older entries is void
+  std::vector<std::uint32_t> place_;     // by node: among the gang's candidates
 };
 
 }  // namespace tenure

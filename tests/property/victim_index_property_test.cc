@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The indices of the victim search against scans of everything: which runs may be stopped at all,
-// and what every node could yield to a request.
+// what every node could yield to a request, and whom it chooses.
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +17,7 @@
 #include "random_events.h"
 #include "random_world.h"
 #include "tenure/policy.h"
+#include "tenure/preemption.h"
 #include "tenure/presets.h"
 #include "tenure/scheduler.h"
 #include "tenure/stoppable_runs.h"
@@ -100,11 +105,13 @@ struct Scene {
 
   explicit Scene(sim::Rng& rng) {
     for (std::int64_t p = 1 + rng.Below(3); p > 0; --p) {
-      const AllocationId program =
-          tree.Add(absl::StrCat("p", p), kRootAllocation, Weight{1.0 + rng.Below(3)}).value();
+      const AllocationId program = tree.Add(absl::StrCat("p", p), kRootAllocation,
+                                            Weight{static_cast<double>(1 + rng.Below(3))})
+                                       .value();
       for (std::int64_t l = 1 + rng.Below(3); l > 0; --l) {
         leaves.push_back(
-            tree.Add(absl::StrCat("l", l), program, Weight{1.0 + rng.Below(3)}).value());
+            tree.Add(absl::StrCat("l", l), program, Weight{static_cast<double>(1 + rng.Below(3))})
+                .value());
       }
     }
     ledger.Open(tree);
@@ -240,6 +247,193 @@ TEST(YieldSurvey, FindsWhatAScanOfAllNodesFinds) {
     }
   }
   EXPECT_GT(found, 100'000);
+}
+
+// The search for victims with nothing remembered and every node evaluated anew for every choice.
+template <class Policy>
+class SearchByScan {
+ public:
+  SearchByScan(const VictimEnv& env, const Policy& policy, const Requester& requester,
+               const Shape& shape)
+      : env_(env), policy_(policy), requester_(requester), shape_(shape) {}
+
+  bool Find(Plan& plan) {
+    plan.Clear();
+    std::int64_t best = -1;
+    for (const Pool& pool : env_.cluster.pools()) {
+      if (shape_.type != kAnyGpuType && shape_.type != pool.type) continue;
+      if (shape_.nodes > 1 && best >= 0) continue;
+      const bool required = shape_.nodes > 1 && shape_.rule == TopologyRule::kRequired;
+      const std::uint8_t level = required ? internal::EffectiveLevel(env_.cluster, shape_) : 0;
+      for (DomainId d : env_.cluster.DomainsAt(level)) Choose(pool, d, best, plan);
+    }
+    return best >= 0;
+  }
+
+ private:
+  void Choose(const Pool& pool, DomainId domain, std::int64_t& best, Plan& plan) {
+    chosen_.clear();
+    taken_.clear();
+    std::vector<std::pair<std::int64_t, NodeId>> able;
+    for (std::uint32_t s = pool.range[domain.value()].first; s < pool.range[domain.value()].second;
+         ++s) {
+      const Node& n = env_.cluster.node(pool.nodes[s]);
+      if (!n.up() || (n.lane && !shape_.lane) ||
+          !n.Admits(shape_.EndsBy(env_.policy.now + env_.wait))) {
+        continue;
+      }
+      const std::int64_t cost = Evaluate(n, shape_.nodes);
+      if (cost >= 0) able.emplace_back(cost, pool.nodes[s]);
+    }
+    std::stable_sort(able.begin(), able.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<NodeId> nodes;
+    std::vector<RunSlot> victims;
+    std::int64_t total = 0;
+    for (std::int32_t remaining = shape_.nodes; remaining > 0; --remaining) {
+      std::int64_t least = -1;
+      NodeId pick = kNoNode;
+      for (const auto& [alone, id] : able) {
+        if (std::count(nodes.begin(), nodes.end(), id) > 0) continue;
+        const std::int64_t cost = Evaluate(env_.cluster.node(id), remaining);
+        if (cost < 0 || (least >= 0 && cost >= least)) continue;
+        least = cost;
+        pick = id;
+      }
+      if (least < 0) return;
+      Evaluate(env_.cluster.node(pick), remaining);
+      for (const auto& [cost, slot, gpus] : picked_) {
+        const Run& run = env_.table.run(slot);
+        chosen_.insert(slot);
+        victims.push_back(slot);
+        if (run.funded) taken_[run.leaf] += run.charge();
+      }
+      nodes.push_back(pick);
+      total += least;
+    }
+    if (best >= 0 && total >= best) return;
+    best = total;
+    plan.nodes = nodes;
+    plan.victims = Needed(nodes, victims);
+  }
+
+  // Without those that later choices made unnecessary, dearest first.
+  std::vector<RunSlot> Needed(const std::vector<NodeId>& nodes, std::vector<RunSlot> victims) {
+    std::vector<RunSlot> order = victims;
+    std::sort(order.begin(), order.end(), [&](RunSlot a, RunSlot b) {
+      const std::int64_t x = policy_.VictimCost(env_.policy, env_.table.run(a));
+      const std::int64_t y = policy_.VictimCost(env_.policy, env_.table.run(b));
+      return x != y ? x > y : env_.table.run(a).id > env_.table.run(b).id;
+    });
+    for (RunSlot v : order) {
+      chosen_.erase(v);
+      const bool fits = std::all_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+        std::int32_t available = env_.cluster.node(id).soon();
+        for (const Occupant& o : env_.cluster.node(id).runs) {
+          if (chosen_.count(o.run) > 0) available += o.gpus;
+        }
+        return available >= shape_.gpus;
+      });
+      if (fits) {
+        victims.erase(std::find(victims.begin(), victims.end(), v));
+      } else {
+        chosen_.insert(v);
+      }
+    }
+    return victims;
+  }
+
+  std::int64_t Evaluate(const Node& node, std::int32_t remaining) {
+    picked_.clear();
+    std::map<AllocationId, MilliGpu> taken = taken_;
+    const auto may_stop = [&](const Run& run) {
+      return env_.MayStop(policy_, requester_, run, node.lane, taken[run.leaf]);
+    };
+    std::int32_t available = node.soon();
+    std::vector<std::tuple<std::int64_t, WorkloadId, RunSlot, std::int32_t>> candidates;
+    for (const Occupant& o : node.runs) {
+      const Run& run = env_.table.run(o.run);
+      if (chosen_.count(o.run) > 0) {
+        available += o.gpus;
+      } else if (may_stop(run)) {
+        candidates.emplace_back(
+            policy_.VictimCost(env_.policy, run) / std::max(1, std::min(run.node_count, remaining)),
+            run.id, o.run, o.gpus);
+      }
+    }
+    std::sort(candidates.begin(), candidates.end());
+    std::int64_t total = 0;
+    for (const auto& [cost, id, slot, gpus] : candidates) {
+      const Run& run = env_.table.run(slot);
+      if (available >= shape_.gpus) break;
+      if (!may_stop(run)) continue;
+      if (run.funded) taken[run.leaf] += run.charge();
+      picked_.emplace_back(cost, slot, gpus);
+      available += gpus;
+      total += cost;
+    }
+    if (available < shape_.gpus) return -1;
+    for (std::size_t i = picked_.size(); i-- > 0;) {
+      const auto [cost, slot, gpus] = picked_[i];
+      if (available - gpus < shape_.gpus) continue;
+      available -= gpus;
+      total -= cost;
+      picked_.erase(picked_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return total;
+  }
+
+  const VictimEnv& env_;
+  const Policy& policy_;
+  const Requester& requester_;
+  const Shape& shape_;
+  std::set<RunSlot> chosen_;
+  std::map<AllocationId, MilliGpu> taken_;
+  std::vector<std::tuple<std::int64_t, RunSlot, std::int32_t>> picked_;
+};
+
+TEST(VictimSearch, ChoosesWhatAScanChooses) {
+  sim::Rng rng(22);
+  VictimSearch search;
+  int plans = 0, gangs = 0, victims = 0;
+  for (int i = 0; i < 1500; ++i) {
+    const Scene scene(rng);
+    const PolicyContext context{scene.tree, scene.ranking, scene.now};
+    BudgetOptions options;
+    options.big_gap = std::chrono::minutes(rng.Below(3) * 30);
+    options.quantum = std::chrono::minutes(rng.Below(60));
+    options.session_permille = rng.Below(100);
+    const BudgetPolicy policy(options);
+    StoppableRuns stoppable;
+    stoppable.Rebuild(policy, scene.cluster, scene.table, scene.now);
+    const VictimEnv env{scene.cluster, scene.table,  scene.ledger, stoppable,
+                        context,       Duration(10), true};
+    for (int asks = 0; asks < 6; ++asks) {
+      Shape shape;
+      shape.gpus = static_cast<std::int32_t>(1 + rng.Below(4));
+      shape.nodes = rng.Chance(1, 2) ? 1 : static_cast<std::int32_t>(2 + rng.Below(4));
+      if (shape.nodes > 1 && rng.Chance(1, 2)) shape.rule = TopologyRule::kRequired;
+      shape.lane = shape.nodes == 1 && rng.Chance(1, 2);
+      shape.band = static_cast<std::uint8_t>(rng.Below(4));
+      Requester requester;
+      requester.leaf = scene.leaves[static_cast<std::size_t>(rng.Below(std::ssize(scene.leaves)))];
+      requester.tier = static_cast<int>(1 + rng.Below(2));
+      if (rng.Chance(1, 4)) requester.workload_class = WorkloadClass::kDebug;
+      shape.workload_class = requester.workload_class;
+      Plan plan, expected;
+      search.BeginRound();
+      const bool found = search.Find(env, policy, requester, shape, kNoNode, plan);
+      ASSERT_EQ(found, SearchByScan(env, policy, requester, shape).Find(expected)) << i;
+      ASSERT_EQ(plan.nodes, expected.nodes) << i;
+      ASSERT_EQ(plan.victims, expected.victims) << i;
+      plans += found;
+      gangs += found && shape.nodes > 1;
+      victims += static_cast<int>(plan.victims.size());
+    }
+  }
+  EXPECT_GT(plans, 1000);
+  EXPECT_GT(gangs, 200);
+  EXPECT_GT(victims, 1000);
 }
 
 }  // namespace
