@@ -57,7 +57,7 @@ struct InstituteOptions {
   // Longest minimum that users declare, > 0: those above are cut to it; if it is longer than 8 h,
   // those who else declare 8 h declare it.
   Duration mincap = std::chrono::hours(8);
-  TreeShape tree;
+  TreeShape tree{};
 };
 
 }  // namespace tenure::sim
