@@ -56,13 +56,15 @@ TEST(TreeShape, SharesAreThePartsAtAnyDepth) {
     const GpuCount capacity(1 << 20);
     tree.Entitlements(ToMilli(capacity), entitlements);
     for (std::size_t i = 0; i < shaped.size(); ++i) {
-      const double share = static_cast<double>(shaped[i].parts) / Whole(shaped);
+      const double share =
+          static_cast<double>(shaped[i].parts) / static_cast<double>(Whole(shaped));
       const double got = static_cast<double>(entitlements[(*ids)[i].value()].value()) /
                          static_cast<double>(ToMilli(capacity).value());
       EXPECT_NEAR(got, share, 1e-6) << shaped[i].spec.path;
     }
     if (largest > 0) {
-      EXPECT_NEAR(static_cast<double>(shaped[0].parts) / Whole(shaped), largest / 100.0, 1e-6);
+      EXPECT_NEAR(static_cast<double>(shaped[0].parts) / static_cast<double>(Whole(shaped)),
+                  largest / 100.0, 1e-6);
     }
   }
 }
