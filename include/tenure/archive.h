@@ -16,6 +16,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -40,6 +41,8 @@ template <class T>
 struct IsList : std::false_type {};
 template <class T>
 struct IsList<std::vector<T>> : std::true_type {};
+template <class T>
+struct IsList<std::deque<T>> : std::true_type {};
 template <class T, std::size_t n>
 struct IsList<absl::InlinedVector<T, n>> : std::true_type {};
 

@@ -94,6 +94,8 @@ struct PolicyDefaults {
   // if a later leaf may never stop a run that an earlier one may not. Debug requests are always
   // tried per leaf.
   static constexpr bool kSharedFailures = false;
+  // Whether VictimCost depends on nothing but the run and the time, so not on keys or entitlements.
+  static constexpr bool kCostsIgnoreKeys = false;
 
   int Tier(const PolicyContext&, const Requester&) const { return 1; }
   GroupVerdict JudgeGroup(const PolicyContext&, const Requester&, const VictimGroup&) const {
@@ -175,6 +177,7 @@ class BudgetPolicy : public PolicyDefaults {
  public:
   static constexpr int kTiers = 2;
   static constexpr bool kSharedFailures = true;
+  static constexpr bool kCostsIgnoreKeys = true;
 
   explicit BudgetPolicy(const BudgetOptions& options = {}) : options_(options) {}
   const BudgetOptions& options() const { return options_; }

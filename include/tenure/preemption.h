@@ -11,8 +11,8 @@
 //   }
 //
 // GPUs of runs that are being stopped already count as free unless somebody holds them. A victim
-// spanning several nodes is paid once, its cost spread over the nodes still needed. Complexity for c
-// nodes that could yield enough, with R runs each: the survey of a round (yield_survey.h) and c
+// spanning several nodes is paid once, its cost spread over the nodes still needed. Complexity for
+// c nodes that could yield enough, with R runs each: the survey of a round (yield_survey.h) and c
 // evaluations of O(R log R); a gang of k nodes k more, and as many as there are bounds that had
 // moved. Deterministic: ties by topological order and workload id.
 #ifndef TENURE_PREEMPTION_H_
@@ -29,6 +29,8 @@
 #include "tenure/placement.h"
 #include "tenure/policy.h"
 #include "tenure/types.h"
+#include "tenure/victim_order.h"
+#include "tenure/victim_set.h"
 #include "tenure/workload_table.h"
 #include "tenure/yield_survey.h"
 
@@ -54,19 +56,26 @@ class VictimSearch {
   // bounds later ones, which may stop no more than it.
   void BeginRound() { surveyed_ = false; }
 
+  // Forgets all: time has passed, or runs have become stoppable.
+  void BeginPass() {
+    BeginRound();
+    ordered_ = false;
+    plans_in_pass_ = 0;
+  }
+
   // False: no set of stoppable runs makes room; `plan` is empty then.
   template <class Policy>
   bool Find(const Env& env, const Policy& policy, const Requester& requester, const Shape& shape,
             NodeId avoid, Plan& plan) {
     plan.Clear();
-    chosen_.resize(std::max(chosen_.size(), env.table.slots()), 0);
-    taken_.resize(env.policy.tree.size());
+    set_.Resize(env);
     const Query<Policy> q{env, policy, requester, shape};
     const bool shared = Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug;
+    if ((!shared || !surveyed_) && FindInOrder(q, avoid, plan)) return true;
     YieldSurvey& survey = shared ? shared_survey_ : own_survey_;
     if (!shared || !surveyed_) survey.Measure(env, policy, requester);
     surveyed_ = surveyed_ || shared;
-    std::int64_t best = -1;
+    Choice best;
     for (std::size_t p = 0; p < env.cluster.pools().size(); ++p) {
       const Pool& pool = env.cluster.pools()[p];
       if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
@@ -74,32 +83,23 @@ class VictimSearch {
       survey.Candidates(env.cluster, p, shape.gpus, shape.lane, slots_);
       if (shape.nodes == 1) {
         FindOne(q, pool, avoid, best, plan);
-      } else if (best < 0) {
-        FindGang(q, pool, best, plan);
+      } else if (best.cost < 0) {
+        FindGang(q, pool, best.cost, plan);
       }
     }
-    return best >= 0;
+    plans_in_pass_ += best.cost >= 0;
+    return best.cost >= 0;
   }
 
  private:
   template <class Policy>
-  struct Query {
-    const Env& env;
-    const Policy& policy;
-    const Requester& requester;
-    const Shape& shape;
+  using Query = VictimQuery<Policy>;
 
-    bool MayStop(const Run& run, bool lane, MilliGpu taken) const {
-      return env.MayStop(policy, requester, run, lane, taken);
-    }
+  // The best node so far.
+  struct Choice {
+    std::int64_t cost = -1;
+    std::uint32_t slot = 0;  // equal costs at lower slots are better
   };
-  struct Candidate {
-    std::int64_t cost = 0;
-    WorkloadId id;
-    RunSlot slot = kNoSlot;
-    std::int32_t gpus = 0;  // on the node in question
-  };
-
   // A node of a gang is not had for less; `place` in order of the costs that nodes have alone.
   struct Bound {
     std::int64_t cost;
@@ -108,119 +108,127 @@ class VictimSearch {
   };
   static constexpr std::uint32_t kNowhere = 0xffffffffu;
 
-  MilliGpu Taken(AllocationId leaf) const { return taken_[leaf.value()]; }
-  void Take(const Run& run) {
-    if (!run.funded) return;
-    taken_[run.leaf.value()] += run.charge();
-    touched_.push_back(run.leaf);
-  }
-  void ResetTaken() {
-    for (AllocationId leaf : touched_) taken_[leaf.value()] = MilliGpu(0);
-    touched_.clear();
-  }
-
   // Whether work of this shape may start on the node when the victims are gone.
   template <class Policy>
   bool Usable(const Query<Policy>& q, const Node& node) const {
     return node.Admits(q.shape.EndsBy(q.env.policy.now + q.env.wait));
   }
 
-  // The cheapest sufficient victims on one node given what is chosen already; appended to
-  // `picked_` (cleared first). `remaining`: nodes the gang still needs, this one included. Returns
-  // the marginal cost, or -1 if the node cannot be had or certainly costs `limit` or more.
+  // Takes the node if it is the cheapest so far, of equals the first in order; false: it cannot be
+  // had, or certainly costs more than the best so far.
   template <class Policy>
-  std::int64_t Evaluate(const Query<Policy>& q, const Node& node, std::int32_t remaining,
-                        std::int64_t limit = std::numeric_limits<std::int64_t>::max()) {
-    picked_.clear();
-    std::int32_t available = node.soon();
-    std::int32_t possible = available;
-    candidates_.clear();
-    for (const Occupant& o : node.runs) {
-      if (chosen_[o.run] == epoch_) {  // leaves already for another node of this gang
-        available += o.gpus;
-        possible += o.gpus;
-        continue;
-      }
-      const Run& run = q.env.table.run(o.run);
-      if (!q.MayStop(run, node.lane, Taken(run.leaf))) continue;
-      possible += o.gpus;
-      candidates_.push_back({0, run.id, o.run, o.gpus});
+  bool Consider(const Query<Policy>& q, const Pool& pool, std::uint32_t slot, NodeId avoid,
+                Choice& best, Plan& plan) {
+    const NodeId id = pool.nodes[slot];
+    const Node& node = q.env.cluster.node(id);
+    if (!Usable(q, node) || id == avoid) return false;
+    const std::int64_t limit = best.cost < 0 ? std::numeric_limits<std::int64_t>::max()
+                                             : best.cost + (slot < best.slot ? 1 : 0);
+    std::int64_t cost = set_.Evaluate(q, node, 1, limit);
+    if (cost < 0) return false;
+    // A session goes where sessions are, even if that stops a little more (GPU-ms).
+    if (q.shape.workload_class == WorkloadClass::kInteractive) {
+      cost += kSessionAway * (8 - std::min(8, node.sessions));
     }
-    if (possible < q.shape.gpus) return -1;
-    if (available >= q.shape.gpus) return 0;
-    std::int64_t cheapest = limit;
-    for (Candidate& c : candidates_) {
-      const Run& run = q.env.table.run(c.slot);
-      c.cost = q.policy.VictimCost(q.env.policy, run);
-      if (run.node_count > 1 && remaining > 1) c.cost /= std::min(run.node_count, remaining);
-      cheapest = std::min(cheapest, c.cost);
-    }
-    if (cheapest >= limit) return -1;
-    std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
-      return a.cost != b.cost ? a.cost < b.cost : a.id < b.id;
-    });
-    const std::size_t mark = touched_.size();
-    std::int64_t cost = 0;
-    for (const Candidate& c : candidates_) {
-      if (available >= q.shape.gpus) break;
-      const Run& run = q.env.table.run(c.slot);
-      if (touched_.size() > mark && !q.MayStop(run, node.lane, Taken(run.leaf))) continue;
-      Take(run);
-      picked_.push_back(c);
-      available += c.gpus;
-      cost += c.cost;
-    }
-    // Undo what this node alone would take; the caller takes again what it keeps.
-    while (touched_.size() > mark) {
-      touched_.pop_back();
-    }
-    for (const Candidate& c : picked_) {
-      const Run& run = q.env.table.run(c.slot);
-      if (run.funded) taken_[run.leaf.value()] -= run.charge();
-    }
-    if (available < q.shape.gpus) return -1;
-    // Dearest first: drop whatever the others make unnecessary.
-    for (std::size_t i = picked_.size(); i-- > 0;) {
-      if (available - picked_[i].gpus < q.shape.gpus) continue;
-      available -= picked_[i].gpus;
-      cost -= picked_[i].cost;
-      picked_.erase(picked_.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-    return cost;
+    if (cost >= limit) return true;
+    best = {cost, slot};
+    plan.nodes.assign(1, id);
+    plan.victims.clear();
+    for (const VictimSet::Candidate& c : set_.picked()) plan.victims.push_back(c.slot);
+    return true;
   }
 
+  // Looks at all nodes in slots_, ascending.
   template <class Policy>
-  void FindOne(const Query<Policy>& q, const Pool& pool, NodeId avoid, std::int64_t& best,
-               Plan& plan) {
-    ++epoch_;  // nothing is chosen
-    const bool session = q.shape.workload_class == WorkloadClass::kInteractive;
+  void FindOne(const Query<Policy>& q, const Pool& pool, NodeId avoid, Choice& best, Plan& plan) {
+    set_.Clear();
+    best.slot = 0;  // an equal cost in an earlier pool wins
     for (std::uint32_t slot : slots_) {
-      const NodeId id = pool.nodes[slot];
-      const Node& node = q.env.cluster.node(id);
-      if (!Usable(q, node) || id == avoid) continue;
-      std::int64_t cost = best < 0 ? Evaluate(q, node, 1) : Evaluate(q, node, 1, best);
-      if (cost < 0) continue;
-      // A session goes where sessions are, even if that stops a little more (GPU-ms).
-      if (session) cost += kSessionAway * (8 - std::min(8, node.sessions));
-      if (best >= 0 && cost >= best) continue;
-      best = cost;
-      plan.nodes.assign(1, id);
-      plan.victims.clear();
-      for (const Candidate& c : picked_) plan.victims.push_back(c.slot);
-      if (best == 0) return;
+      Consider(q, pool, slot, avoid, best, plan);
+      if (best.cost == 0) return;
     }
+  }
+
+  // The same by order_: only nodes that may be cheaper than the best so far. False: gave up, since
+  // the policy spares too many of the cheap ones.
+  template <class Policy>
+  bool FindOneInOrder(const Query<Policy>& q, std::size_t p, NodeId avoid, Choice& best,
+                      Plan& plan) {
+    const Pool& pool = q.env.cluster.pools()[p];
+    const std::int32_t gpus = q.shape.gpus;
+    int in_vain = 0;
+    set_.Clear();
+    best.slot = 0;
+    const auto too_dear = [&](std::int64_t density, std::int32_t needed, std::uint32_t slot) {
+      if (best.cost < 0) return false;
+      if (density > best.cost / needed) return true;
+      return density * needed == best.cost && slot >= best.slot;
+    };
+    const auto look = [&](std::uint32_t slot) {
+      in_vain += !Consider(q, pool, slot, avoid, best, plan) && best.cost < 0;
+      return in_vain < kInVain;
+    };
+    // Nodes that have some of the GPUs already.
+    const auto look_at_rest = [&](std::size_t s) {
+      const auto slot = static_cast<std::uint32_t>(s);
+      const std::int32_t soon = q.env.cluster.node(pool.nodes[slot]).soon();
+      const std::int64_t density = order_.density(pool.nodes[slot]);
+      const bool hopeless = soon < gpus && (density == VictimOrder::kNoVictims ||
+                                            too_dear(density, gpus - soon, slot));
+      return hopeless || look(slot);
+    };
+    pool.general.VisitTightest(1, 0, pool.nodes.size(), look_at_rest);
+    pool.reserved.VisitTightest(1, 0, pool.nodes.size(), look_at_rest);
+    if (q.shape.lane) pool.lane.VisitTightest(1, 0, pool.nodes.size(), look_at_rest);
+    for (std::int64_t s = pool.vacating.NextFrom(0); s >= 0;
+         s = pool.vacating.NextFrom(static_cast<std::size_t>(s) + 1)) {
+      const Node& node = q.env.cluster.node(pool.nodes[static_cast<std::size_t>(s)]);
+      if (node.free() <= 0 && node.up() && (!node.lane || q.shape.lane)) {
+        look_at_rest(static_cast<std::size_t>(s));
+      }
+    }
+    // All others, cheapest first.
+    for (const VictimOrder::Entry& e : order_.pool(p)) {
+      if (in_vain >= kInVain) return false;
+      if (best.cost >= 0 && e.density > best.cost / gpus) break;
+      const Node& node = q.env.cluster.node(pool.nodes[e.slot]);
+      if (node.soon() > 0 || !node.up() || (node.lane && !q.shape.lane)) continue;
+      if (!too_dear(e.density, gpus, e.slot)) look(e.slot);
+    }
+    return in_vain < kInVain;
+  }
+
+  // Whether the order has been of use in this pass; what it finds is then what the survey would
+  // have led to. If it finds nothing, the survey has to be made for later requests anyway.
+  template <class Policy>
+  bool FindInOrder(const Query<Policy>& q, NodeId avoid, Plan& plan) {
+    if (!Policy::kCostsIgnoreKeys || q.shape.nodes > 1 || plans_in_pass_ < kManyPlans ||
+        !q.env.carried_out) {
+      return false;
+    }
+    if (!ordered_) order_.Build(q.env, q.policy);
+    ordered_ = true;
+    Choice best;
+    for (std::size_t p = 0; p < q.env.cluster.pools().size(); ++p) {
+      if (q.shape.type != kAnyGpuType && q.shape.type != q.env.cluster.pools()[p].type) continue;
+      if (!FindOneInOrder(q, p, avoid, best, plan)) {
+        plan.Clear();
+        return false;
+      }
+    }
+    return best.cost >= 0;
   }
 
   template <class Policy>
   void FindGang(const Query<Policy>& q, const Pool& pool, std::int64_t& best, Plan& plan) {
     const std::size_t k = static_cast<std::size_t>(q.shape.nodes);
-    ++epoch_;
+    set_.Clear();
     able_.clear();
     for (std::uint32_t slot : slots_) {
       const NodeId id = pool.nodes[slot];
       const Node& node = q.env.cluster.node(id);
       if (!Usable(q, node)) continue;
-      const std::int64_t cost = Evaluate(q, node, q.shape.nodes);
+      const std::int64_t cost = set_.Evaluate(q, node, q.shape.nodes);
       if (cost >= 0) able_.push_back({cost, id});
     }
     if (able_.size() < k) return;
@@ -250,7 +258,7 @@ class VictimSearch {
   template <class Policy>
   void Assemble(const Query<Policy>& q, std::vector<std::pair<std::int64_t, NodeId>>& able,
                 std::size_t k, std::int64_t& best, Plan& plan) {
-    ++epoch_;
+    set_.Clear();
     std::stable_sort(able.begin(), able.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     bounds_.clear();
@@ -274,7 +282,7 @@ class VictimSearch {
       bounds_.pop_back();
       if (top.version != versions_[top.place]) continue;
       const NodeId id = able[top.place].second;
-      const std::int64_t cost = Evaluate(q, q.env.cluster.node(id), remaining);
+      const std::int64_t cost = set_.Evaluate(q, q.env.cluster.node(id), remaining);
       if (cost < 0) continue;
       const Bound now{cost, top.place, top.version};
       if (!bounds_.empty() && dearer(now, bounds_.front())) {
@@ -287,10 +295,9 @@ class VictimSearch {
       nodes.push_back(id);
       total += cost;
       const std::size_t before = victims.size();
-      for (const Candidate& c : picked_) {
-        chosen_[c.slot] = epoch_;
+      for (const VictimSet::Candidate& c : set_.picked()) {
         victims.push_back(c.slot);
-        Take(q.env.table.run(c.slot));
+        set_.Keep(c.slot, q.env.table.run(c.slot));
       }
       // Its victims leave other nodes as well, which are cheaper or possible now.
       for (std::size_t v = before; v < victims.size(); ++v) {
@@ -304,7 +311,6 @@ class VictimSearch {
       }
     }
     for (const auto& a : able) place_[a.second.value()] = kNowhere;
-    ResetTaken();
     if (nodes.size() < k || (best >= 0 && total >= best)) return;
     Trim(q, nodes, victims);
     best = total;
@@ -325,17 +331,17 @@ class VictimSearch {
       return x != y ? x > y : q.env.table.run(a).id > q.env.table.run(b).id;
     });
     for (RunSlot v : order) {
-      chosen_[v] = 0;
+      set_.Leave(v);
       const bool needed = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
         const Node& node = q.env.cluster.node(id);
         std::int32_t available = node.soon();
         for (const Occupant& o : node.runs) {
-          if (chosen_[o.run] == epoch_) available += o.gpus;
+          if (set_.Contains(o.run)) available += o.gpus;
         }
         return available < q.shape.gpus;
       });
       if (needed) {
-        chosen_[v] = epoch_;
+        set_.Keep(v);
       } else {
         victims.erase(std::find(victims.begin(), victims.end(), v));
       }
@@ -344,15 +350,17 @@ class VictimSearch {
 
   static constexpr std::int64_t kSessionAway = 20'000'000;  // GPU-ms
 
+  static constexpr int kManyPlans = 2;  // after which the order pays for being built
+  static constexpr int kInVain = 64;    // nodes looked at before giving up on the order
+
+  VictimOrder order_;
+  bool ordered_ = false;  // order_ is of this pass
+  int plans_in_pass_ = 0;
   bool surveyed_ = false;  // shared_survey_ is of this round
   YieldSurvey shared_survey_, own_survey_;
   std::vector<std::uint32_t> slots_;  // of nodes that yield enough, ascending
 
-  std::uint64_t epoch_ = 0;
-  std::vector<std::uint64_t> chosen_;  // by slot: == epoch_ when in the set being built
-  std::vector<MilliGpu> taken_;        // by allocation: what the set takes from it
-  std::vector<AllocationId> touched_;
-  std::vector<Candidate> candidates_, picked_;
+  VictimSet set_;  // of the plan being made
   std::vector<std::pair<std::int64_t, NodeId>> able_;
   std::vector<Bound> bounds_;            // heap of the gang's nodes, cheapest first
   std::vector<std::uint32_t> versions_;  // by place: what is left of older entries is void

@@ -45,6 +45,7 @@ absl::StatusOr<const Decisions*> Scheduler<Policy>::Decide(TimePoint now) {
   dirty_ = false;
   ExpireProtections();
   stoppable_.Advance(policy_, cluster_, table_, now_);
+  search_.BeginPass();
   StopCancelled();
   if (draining_ > 0) StopOnDrainingNodes();
   if (!holds_.empty()) {
@@ -364,8 +365,10 @@ bool Scheduler<Policy>::TryPlace(RunSlot slot, const Requester& requester) {
   if (PlaceOnFree(slot, shape)) return true;
   const PolicyContext context = Context();
   const std::int64_t allowed = preemptions_.Available(now_);
-  const VictimEnv env{
-      cluster_, table_, ledger_, stoppable_, context, options_.grace + options_.tick, allowed > 0};
+  const VictimEnv env{cluster_,    table_,
+                      ledger_,     stoppable_,
+                      context,     options_.grace + options_.tick,
+                      allowed > 0, options_.preemption_rate == 0};
   const Workload& w = table_.workload(slot);
   const NodeId avoid = Avoids(slot) ? w.avoid : kNoNode;
   if (search_.Find(env, policy_, requester, shape, avoid, plan_) &&

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -181,7 +182,7 @@ class WorkloadTable {
 
  private:
   std::vector<Run> runs_;
-  std::vector<Workload> workloads_;
+  std::deque<Workload> workloads_;  // grows without moving what is there
   std::vector<RunSlot> free_;
   absl::flat_hash_map<WorkloadId, RunSlot> slots_;  // look-up only, never iterated
 };

@@ -38,6 +38,7 @@ struct VictimEnv {
   const PolicyContext& policy;
   Duration wait{0};          // from now to the start of the request, at most
   bool funded_stops = true;  // false: only unfunded runs may be stopped
+  bool carried_out = true;   // false: what is found may still be rejected
 
   // The contract, before the policy is asked. `taken`: what else is stopped of the run's leaf.
   template <class Policy>

@@ -397,7 +397,7 @@ TEST(VictimSearch, ChoosesWhatAScanChooses) {
   VictimSearch search;
   int plans = 0, gangs = 0, victims = 0;
   for (int i = 0; i < 1500; ++i) {
-    const Scene scene(rng);
+    Scene scene(rng);
     const PolicyContext context{scene.tree, scene.ranking, scene.now};
     BudgetOptions options;
     options.big_gap = std::chrono::minutes(rng.Below(3) * 30);
@@ -408,7 +408,8 @@ TEST(VictimSearch, ChoosesWhatAScanChooses) {
     stoppable.Rebuild(policy, scene.cluster, scene.table, scene.now);
     const VictimEnv env{scene.cluster, scene.table,  scene.ledger, stoppable,
                         context,       Duration(10), true};
-    for (int asks = 0; asks < 6; ++asks) {
+    search.BeginPass();
+    for (int asks = 0; asks < 12; ++asks) {
       Shape shape;
       shape.gpus = static_cast<std::int32_t>(1 + rng.Below(4));
       shape.nodes = rng.Chance(1, 2) ? 1 : static_cast<std::int32_t>(2 + rng.Below(4));
@@ -429,6 +430,20 @@ TEST(VictimSearch, ChoosesWhatAScanChooses) {
       plans += found;
       gangs += found && shape.nodes > 1;
       victims += static_cast<int>(plan.victims.size());
+      // Carried out, as in a pass.
+      if (!found || rng.Chance(1, 4)) continue;
+      for (RunSlot v : plan.victims) {
+        tenure::Run& run = scene.table.run(v);
+        run.state = WorkloadState::kStopping;
+        stoppable.Update(policy, scene.cluster, scene.table, v, scene.now);
+        for (NodeId n : scene.table.workload(v).nodes) {
+          scene.cluster.MarkStopping(n, run.gpus_per_node);
+        }
+        if (run.funded) {
+          scene.ledger.AddPlaced(scene.tree, run.leaf, GpuCount(-run.gpus().value()));
+        }
+      }
+      for (NodeId n : plan.nodes) scene.cluster.Claim(n, 0, shape.gpus);
     }
   }
   EXPECT_GT(plans, 1000);
