@@ -135,11 +135,6 @@ class FreeIndex {
     }
   }
 
-  // Slots of `domain` at `level`.
-  std::int64_t CountAt(DomainId domain, std::int64_t level) const {
-    return CountAtLeast(domain, level) - CountAtLeast(domain, level + 1);
-  }
-
   // Slots of `domain` whose level is >= min_level.
   std::int64_t CountAtLeast(DomainId domain, std::int64_t min_level) const {
     const std::size_t l = First(min_level);

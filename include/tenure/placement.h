@@ -107,10 +107,21 @@ void TakeNodes(const Cluster& cluster, const Pool& pool, const FreeIndex& index,
 // The position of the first of the smallest counts that are >= need, or -1.
 inline std::int64_t SmallestFrom(std::span<const std::int32_t> counts, std::int32_t need) {
   constexpr std::int32_t kMany = std::numeric_limits<std::int32_t>::max();
+  constexpr std::size_t kBlock = 64;  // each is searched without a branch
   std::int32_t smallest = kMany;
-  for (std::int32_t n : counts) smallest = std::min(smallest, n >= need ? n : kMany);
+  std::size_t at = 0;
+  for (std::size_t begin = 0; begin < counts.size(); begin += kBlock) {
+    std::int32_t here = kMany;
+    for (std::int32_t n : counts.subspan(begin, std::min(kBlock, counts.size() - begin))) {
+      here = std::min(here, n >= need ? n : kMany);
+    }
+    if (here >= smallest) continue;
+    smallest = here;
+    at = begin;
+  }
   if (smallest == kMany) return -1;
-  return std::find(counts.begin(), counts.end(), smallest) - counts.begin();
+  return std::find(counts.begin() + static_cast<std::ptrdiff_t>(at), counts.end(), smallest) -
+         counts.begin();
 }
 
 // Spreads k nodes over as few domains as possible: the largest are taken whole, first ones first,

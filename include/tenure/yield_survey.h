@@ -152,14 +152,14 @@ class YieldSurvey {
     for (NodeId id : touched_) Changed(cluster, pools_[cluster.PoolOf(id)], id);
     for (std::size_t i = 0; i < pools_.size(); ++i) {
       const Pool& pool = cluster.pools()[i];
-      std::int64_t general = 0, lane = 0;
+      std::int64_t general = 0, lane = 0;  // differences of so many GPUs and more
       for (std::size_t g = pools_[i].all.size(); g-- > 0;) {
         const auto level = static_cast<std::int64_t>(g);
-        general += pool.general.CountAt(kRootDomain, level) +
-                   pool.reserved.CountAt(kRootDomain, level) + pools_[i].general[g];
-        lane += pool.lane.CountAt(kRootDomain, level) + pools_[i].all[g];
-        pools_[i].general[g] = general;
-        pools_[i].all[g] = general + lane;
+        general += pools_[i].general[g];
+        lane += pools_[i].all[g];
+        pools_[i].general[g] = general + pool.general.CountAtLeast(kRootDomain, level) +
+                               pool.reserved.CountAtLeast(kRootDomain, level);
+        pools_[i].all[g] = pools_[i].general[g] + lane + pool.lane.CountAtLeast(kRootDomain, level);
       }
     }
   }
