@@ -79,7 +79,7 @@ def published(seeds: Sequence[int]) -> Experiment:
 
 
 def notice(seeds: Sequence[int]) -> Experiment:
-    """Saving at a stop: nobody but sessions, half, all."""
+    """Saving at a stop: nobody but sessions, or all."""
     lines = [
         line(
             f"{policy}, {share}", seeds[:3], load, policy,
@@ -87,7 +87,7 @@ def notice(seeds: Sequence[int]) -> Experiment:
         )
         for load in (1.3, 1.7)
         for policy in ("ai2", "budget")
-        for share, permille in (("sessions only", 0), ("half", 500), ("all", 1000))
+        for share, permille in (("sessions only", 0), ("all", 1000))
     ]  # fmt: skip
     return Experiment("notice", tuple(lines), tuple(seeds[:3]))
 
@@ -118,12 +118,13 @@ ABLATIONS: tuple[tuple[str, dict[str, str]], ...] = (
 
 
 def ablation(seeds: Sequence[int]) -> Experiment:
-    lines = [
-        line(label, seeds[: 2 if load == 1.3 else 3], load, parameters=parameters)
-        for load in (1.3, 1.7)
-        for label, parameters in ABLATIONS
-    ]
+    lines = [line(label, seeds[:3], 1.7, parameters=parameters) for label, parameters in ABLATIONS]
     return Experiment("ablation", tuple(lines), tuple(seeds[:3]))
+
+
+def ablation_light(seeds: Sequence[int]) -> Experiment:
+    lines = [line(label, seeds[:2], 1.3, parameters=parameters) for label, parameters in ABLATIONS]
+    return Experiment("ablation_light", tuple(lines), tuple(seeds[:2]))
 
 
 def caps(seeds: Sequence[int]) -> Experiment:
@@ -156,7 +157,7 @@ def loads(seeds: Sequence[int]) -> Experiment:
     lines = [
         line(f"{load}", seeds[:2], load, policy, group=policy)
         for policy in ("fairtree", "ai2", "budget")
-        for load in (0.9, 1.1, 1.3, 1.5, 1.7, 2.0)
+        for load in (1.0, 1.3, 1.5, 1.7, 2.0)
     ]
     return Experiment("loads", tuple(lines), tuple(seeds[:2]))
 
@@ -228,6 +229,7 @@ def shapes(seeds: Sequence[int]) -> Experiment:
         line(policy, seeds[:2], 1.5, policy, world=world, group=label)
         for label, world in SHAPES
         for policy in ("ai2", "budget")
+        if policy == "budget" or not world or "gpus" in world or "largest_percent" in world
     ]
     return Experiment("shapes", tuple(lines), tuple(seeds[:2]))
 
