@@ -82,24 +82,23 @@ def notice(seeds: Sequence[int]) -> Experiment:
     """Saving at a stop: nobody but sessions, or all."""
     lines = [
         line(
-            f"{policy}, {share}", seeds[:3], load, policy,
+            f"{policy}, {share}", seeds, load, policy,
             simulation={"notice_permille": permille} if permille else {},
         )
         for load in (1.3, 1.7)
         for policy in ("ai2", "budget")
         for share, permille in (("sessions only", 0), ("all", 1000))
     ]  # fmt: skip
-    return Experiment("notice", tuple(lines), tuple(seeds[:3]))
+    return Experiment("notice", tuple(lines), tuple(seeds))
 
 
 # What is switched off, in the words of the README and as parameters of `budget`.
 ABLATIONS: tuple[tuple[str, dict[str, str]], ...] = (
     ("default", {}),
-    ("no reservations at all", {"gang": "0", "block": "0"}),
-    ("no reservations of gangs", {"gang": "0"}),
+    ("no reservations", {"gang": "0"}),
     ("no reservations of blocks (8-63 GPUs)", {"block": "0"}),
     ("first reservation without credit", {"first_credit": "0s"}),
-    ("restarts as cheap as first starts", {"restart_credit": "2h"}),
+    ("restarts with 2 h of credit beyond the minimum, not 14", {"restart_credit": "2h"}),
     ("no price for nodes of leaves at F", {"floor_penalty": "0s"}),
     ("no lane", {"lane_permille": "0"}),
     ("no express", {"express": "false"}),
@@ -118,61 +117,61 @@ ABLATIONS: tuple[tuple[str, dict[str, str]], ...] = (
 
 
 def ablation(seeds: Sequence[int]) -> Experiment:
-    lines = [line(label, seeds[:3], 1.7, parameters=parameters) for label, parameters in ABLATIONS]
-    return Experiment("ablation", tuple(lines), tuple(seeds[:3]))
+    lines = [line(label, seeds, 1.7, parameters=parameters) for label, parameters in ABLATIONS]
+    return Experiment("ablation", tuple(lines), tuple(seeds))
 
 
 def ablation_light(seeds: Sequence[int]) -> Experiment:
-    lines = [line(label, seeds[:2], 1.3, parameters=parameters) for label, parameters in ABLATIONS]
-    return Experiment("ablation_light", tuple(lines), tuple(seeds[:2]))
+    lines = [line(label, seeds[:4], 1.3, parameters=parameters) for label, parameters in ABLATIONS]
+    return Experiment("ablation_light", tuple(lines), tuple(seeds[:4]))
 
 
 def caps(seeds: Sequence[int]) -> Experiment:
     """Users who want the longest minimum declare the cap."""
     lines = [
         line(
-            f"{hours} h", seeds[:2], load,
+            f"{hours} h", seeds[:3], load,
             parameters={} if hours == 8 else {"cap": f"{hours}h"},
             world={} if hours == 8 else {"mincap": hours * HOUR},
         )
         for load in (1.3, 1.7)
         for hours in (1, 2, 4, 8, 12, 24)
     ]  # fmt: skip
-    return Experiment("caps", tuple(lines), tuple(seeds[:2]))
+    return Experiment("caps", tuple(lines), tuple(seeds[:3]))
 
 
 def windows(seeds: Sequence[int]) -> Experiment:
     lines = [
         line(
-            f"{days} d", seeds[:2], load,
+            f"{days} d", seeds[:3], load,
             parameters={} if days == 7 else {"lookback": f"{24 * days}h"},
         )
         for load in (1.3, 1.7)
         for days in (1, 3, 7, 14)
     ]  # fmt: skip
-    return Experiment("windows", tuple(lines), tuple(seeds[:2]))
+    return Experiment("windows", tuple(lines), tuple(seeds[:3]))
 
 
 def loads(seeds: Sequence[int]) -> Experiment:
     lines = [
-        line(f"{load}", seeds[:2], load, policy, group=policy)
+        line(f"{load}", seeds[:3], load, policy, group=policy)
         for policy in ("fairtree", "ai2", "budget")
         for load in (1.0, 1.3, 1.5, 1.7, 2.0)
     ]
-    return Experiment("loads", tuple(lines), tuple(seeds[:2]))
+    return Experiment("loads", tuple(lines), tuple(seeds[:3]))
 
 
 def hosts(seeds: Sequence[int]) -> Experiment:
     """Hosts that fail or turn unhealthy, and resumed runs of which some fail."""
     lines = [
         line(
-            policy, seeds[:2], load, policy, group=f"{load}, {days} d",
+            policy, seeds[:3], load, policy, group=f"{load}, {days} d",
             faults=Faults(mean_uptime=days * DAY, failed_resume_permille=20),
         )
         for load, days in ((1.3, 60), (1.7, 60), (1.7, 15))
         for policy in ("priority", "fairtree-preempt", "ai2", "budget")
     ]  # fmt: skip
-    return Experiment("hosts", tuple(lines), tuple(seeds[:2]))
+    return Experiment("hosts", tuple(lines), tuple(seeds[:3]))
 
 
 # Leaves that play, by share: 12 %, 7 %, 3 %.
@@ -181,25 +180,25 @@ GAMES = ("inflate", "split", "pieces", "resubmit", "hold", "subaccounts", "high"
 
 
 def gaming(seeds: Sequence[int]) -> Experiment:
-    lines = [line("honest", seeds[:2], 1.5, group="honest")]
+    lines = [line("honest", seeds[:3], 1.5, group="honest")]
     lines += [
-        line(strategy, seeds[:2], 1.5, game=(strategy, leaf), group=path)
+        line(strategy, seeds[:3], 1.5, game=(strategy, leaf), group=path)
         for leaf, path in GAMERS
         for strategy in GAMES
     ]
-    lines.append(line("honest", seeds[:2], 1.5, "ai2", group="ai2: honest"))
+    lines.append(line("honest", seeds[:3], 1.5, "ai2", group="ai2: honest"))
     lines += [
-        line(strategy, seeds[:2], 1.5, "ai2", game=(strategy, 4), group="ai2: vision/generation")
+        line(strategy, seeds[:3], 1.5, "ai2", game=(strategy, 4), group="ai2: vision/generation")
         for strategy in ("inflate", "split", "resubmit", "hold", "high")
     ]
-    return Experiment("gaming", tuple(lines), tuple(seeds[:2]))
+    return Experiment("gaming", tuple(lines), tuple(seeds[:3]))
 
 
 def nights(seeds: Sequence[int]) -> Experiment:
     """Honest sessions that sleep from 20:00 to 9:00."""
     lines = [
         line(
-            f"{policy}, {share} asleep at night", seeds[:2], load, policy,
+            f"{policy}, {share} asleep at night", seeds[:3], load, policy,
             simulation={"idle_nights_permille": permille} if permille else {},
         )
         for load in (1.3, 1.7)
@@ -208,7 +207,7 @@ def nights(seeds: Sequence[int]) -> Experiment:
             ("ai2", "none", 0), ("ai2", "half", 500),
         )
     ]  # fmt: skip
-    return Experiment("nights", tuple(lines), tuple(seeds[:2]))
+    return Experiment("nights", tuple(lines), tuple(seeds[:3]))
 
 
 SHAPES: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -226,12 +225,12 @@ SHAPES: tuple[tuple[str, dict[str, Any]], ...] = (
 
 def shapes(seeds: Sequence[int]) -> Experiment:
     lines = [
-        line(policy, seeds[:2], 1.5, policy, world=world, group=label)
+        line(policy, seeds[:3], 1.5, policy, world=world, group=label)
         for label, world in SHAPES
         for policy in ("ai2", "budget")
         if policy == "budget" or not world or "gpus" in world or "largest_percent" in world
     ]
-    return Experiment("shapes", tuple(lines), tuple(seeds[:2]))
+    return Experiment("shapes", tuple(lines), tuple(seeds[:3]))
 
 
 def philly(data: Path) -> Experiment:
@@ -258,10 +257,10 @@ def forecasts(seeds: Sequence[int]) -> Experiment:
     """From declared minimums, and from requested run times."""
     lines = [
         line(
-            basis, seeds[:2], load,
+            basis, seeds[:3], load,
             simulation={"forecast_interval": 2 * HOUR, "forecast_limits": limits},
         )
         for load in (1.3, 1.7)
         for basis, limits in (("minimums", False), ("requested times", True))
     ]  # fmt: skip
-    return Experiment("forecasts", tuple(lines), tuple(seeds[:2]))
+    return Experiment("forecasts", tuple(lines), tuple(seeds[:3]))

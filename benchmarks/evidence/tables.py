@@ -17,7 +17,8 @@ from tenure.comparison import interval, mean
 class Column:
     """A figure: its heading, its dotted name and how it is written.
 
-    `how`: "%" of 1, "s" seconds, "n" count, "x" ratio. `worst` adds the lowest seed.
+    `how`: "%" of 1, "s" seconds, "h" seconds in hours, "n" count, "x" ratio.
+    `worst` adds the lowest seed.
     """
 
     heading: str
@@ -62,6 +63,8 @@ def written(value: float | None, how: str) -> str:
             if abs(value) >= 2 * size:
                 return f"{value / size:.1f} {unit}"
         return f"{value:.0f} s"
+    if how == "h":
+        return f"{value / 3600:.1f} h"
     if how == "n":
         return f"{value:,.0f}"
     return f"{value:.2f}"
