@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "tenure/plan_world.h"
 #include "tenure/types.h"
 
 namespace tenure {
@@ -98,6 +99,25 @@ struct Promise {
   TimePoint start_by;
 };
 
+enum class SearchOutcome : std::uint8_t {
+  kNone = 0,     // no search: it is off, or no waiting request could be placed
+  kNoGain = 1,   // no trial was better than the pass without a search
+  kTaken = 2,    // the decisions are those of the winner
+  kRefused = 3,  // the winner broke a rule, or the whole pass was no better with it
+  kFailed = 4,   // no back end could make the trials
+};
+
+// What the plan search of a pass did (plan_search.h). The decisions depend on trials and seed,
+// never on the back end.
+struct SearchRecord {
+  SearchOutcome outcome = SearchOutcome::kNone;
+  plan::BackendKind backend = plan::BackendKind::kOff;
+  std::uint32_t trials = 0;  // that were made
+  std::uint32_t seed = 0;
+  std::uint32_t winner = 0;                   // 0: the pass without a search
+  std::uint64_t price_before = 0, price = 0;  // GPU-minutes: of trial 0 and of the winner
+};
+
 struct Decisions {
   std::vector<Start> starts;
   std::vector<Stop> stops;
@@ -107,6 +127,7 @@ struct Decisions {
   // Call Decide again at this time at the latest even if nothing is reported; kNever if time alone
   // changes nothing.
   TimePoint next_wakeup = kNever;
+  SearchRecord search;
 
   std::span<const NodeId> Nodes(NodeList list) const {
     return std::span(node_pool).subspan(list.begin, list.size);
@@ -122,6 +143,7 @@ struct Decisions {
     promises.clear();
     node_pool.clear();
     next_wakeup = kNever;
+    search = {};
   }
 };
 

@@ -57,6 +57,17 @@ template <class Int>
 requires std::is_integral_v<Int>
 bool Parse(const std::string& text, Int& out) { return absl::SimpleAtoi(text, &out); }
 
+inline std::string Text(plan::BackendKind kind) { return plan::ToString(kind); }
+inline bool Parse(const std::string& text, plan::BackendKind& out) {
+  for (const plan::BackendKind kind : {plan::BackendKind::kOff, plan::BackendKind::kCpu,
+                                       plan::BackendKind::kCuda, plan::BackendKind::kAuto}) {
+    if (text != plan::ToString(kind)) continue;
+    out = kind;
+    return true;
+  }
+  return false;
+}
+
 // A named parameter bound to a field of an options object.
 struct Binding {
   PolicyParameter parameter;
@@ -141,6 +152,14 @@ struct Preset {
           "how many of them at once, if they were not used before");
     b.Add("session_cap", scheduler.session_cap, "number",
           "GPUs of a leaf's interactive sessions, in thousandths of its entitlement; 0: no cap");
+    b.Add("search_trials", scheduler.search.trials, "number",
+          "plans tried in a pass to pack more or stop less; 0: no search");
+    b.Add("search_backend", scheduler.search.backend, "back end",
+          "where they are tried: off, cpu, cuda or auto; the decisions are the same");
+    b.Add("search_seed", scheduler.search.seed, "number", "of the variations that are tried");
+    b.Add("search_threads", scheduler.search.threads, "number", "of the cpu back end");
+    b.Add("search_tolerance", scheduler.search_tolerance, "duration",
+          "plans may change the order of teams whose keys differ by no more than this");
     if (ai2) return b;
     b.Add("level_by_level", scheduler.ranking.level_by_level, "switch",
           "compare keys at the children of the lowest common ancestor");

@@ -102,6 +102,17 @@ class Ranking {
     }
   }
 
+  // Counts `delta` more as used by `leaf` and its ancestors, without the ledger: what would be.
+  template <class KeyOf>
+  void Add(const BudgetTree& tree, AllocationId leaf, GpuTime delta, const KeyOf& key_of) {
+    for (AllocationId a = leaf;; a = tree.parent(a)) {
+      const std::size_t i = a.value();
+      used_[i] += delta;
+      key_[i] = key_of(a, used_[i], entitlement_[i]);
+      if (a == kRootAllocation) break;
+    }
+  }
+
   Duration key(AllocationId a) const { return key_[a.value()]; }
   GpuTime used(AllocationId a) const { return used_[a.value()]; }
   MilliGpu entitlement(AllocationId a) const { return entitlement_[a.value()]; }

@@ -48,6 +48,7 @@
 #include "tenure/maintenance.h"
 #include "tenure/pending_queue.h"
 #include "tenure/placement.h"
+#include "tenure/plan_search.h"
 #include "tenure/policy.h"
 #include "tenure/preemption.h"
 #include "tenure/ranking.h"
@@ -81,6 +82,11 @@ struct SchedulerOptions {
   // GPUs of a leaf's funded interactive sessions, in thousandths of its entitlement; further ones
   // wait. One session may always run. 0: no cap.
   std::int64_t session_cap = 0;
+  // Plan search: `search.trials` plans of a pass are tried (0: none) and the best is kept. A plan
+  // may change the order of requests whose leaves' keys differ by no more than `search_tolerance`;
+  // 0: it may not change any.
+  plan::SearchOptions search;
+  Duration search_tolerance = std::chrono::hours(1);
 
   template <class Archive>
   void Serialize(Archive& ar) {
@@ -88,9 +94,15 @@ struct SchedulerOptions {
     ar(contract.debug_gpus, contract.refuse_livelock, ranking.level_by_level, ranking.fluid,
        ranking.gain, ranking.limit, ranking.nominal_permille, lookback, grace, tick, retry,
        lane_permille, lane_minimum, lane_gpus, express, idle_after, reservation, preemption_rate,
-       preemption_burst, session_cap);
+       preemption_burst, session_cap, search, search_tolerance);
   }
 };
+
+namespace internal {
+struct SearchScene;
+struct SearchKinds;
+struct PassScore;
+}  // namespace internal
 
 template <class Policy>
 class Scheduler {
@@ -101,12 +113,14 @@ class Scheduler {
         ledger_(options_.lookback),
         ranking_(options_.ranking),
         credit_(options_.lookback),
-        preemptions_(options_.preemption_rate, options_.preemption_burst) {
+        preemptions_(options_.preemption_rate, options_.preemption_burst),
+        plan_search_(options_.search) {
     cluster_.SetLane(options_.lane_permille);
     ledger_.Open(tree_);
   }
 
-  // InvalidArgument if an option is out of range; construct only with options that pass.
+  // InvalidArgument if an option is out of range, Unavailable if plan search is to use a GPU and
+  // there is none; construct only with options that pass.
   static absl::Status CheckOptions(const SchedulerOptions& options);
 
   // --- Budgets ---------------------------------------------------------------------------------
@@ -219,6 +233,9 @@ class Scheduler {
 
   absl::StatusOr<Explanation> Explain(WorkloadId id) const;
   absl::StatusOr<AllocationStanding> Standing(AllocationId id, TimePoint now) const;
+  // Back ends of the plan search that failed or answered what their plan does not cost; the pass
+  // then went on without them. Not part of the state.
+  std::uint64_t search_faults() const { return plan_search_.faults(); }
   std::size_t workloads() const { return table_.size(); }
   const WorkloadTable& table() const { return table_; }
   // What the next pass may stop, as of the last one.
@@ -360,6 +377,7 @@ class Scheduler {
   RunSlot FirstWithCredit(const PendingQueue::Bucket& bucket) const;
   bool Reserve(RunSlot slot);
   void BeginRound();
+  void Serve();
   void ServeTier(int tier);
   bool ServeLeaf(AllocationId leaf, int tier);
   bool TryPlace(RunSlot slot, const Requester& requester);
@@ -380,6 +398,20 @@ class Scheduler {
   void StopRun(RunSlot slot, StopReason reason, WorkloadId beneficiary);
   NodeList Record(const Workload& w);
   TimePoint NextWakeup();
+
+  // Plan search (scheduler_search.h).
+  void SearchAndServe();
+  void DescribeNodes(internal::SearchScene& scene) const;
+  void DescribeVictims(internal::SearchScene& scene) const;
+  bool DescribeRequests(internal::SearchScene& scene);
+  bool DescribeJob(internal::SearchScene& scene, internal::SearchKinds& kinds, const Requester& r,
+                   ShapeId id, Duration protection, std::uint16_t band) const;
+  void DescribeKinds(internal::SearchScene& scene, const internal::SearchKinds& kinds) const;
+  Requester RequesterFor(AllocationId leaf, const Shape& shape, MilliGpu leaf_charge) const;
+  bool CarryOut(const internal::SearchScene& scene, const plan::Placement& placement);
+  bool MayStopAll(const Requester& r, const Shape& shape, const Plan& plan) const;
+  internal::PassScore Score(const internal::SearchScene& scene) const;
+  bool IsBeatenBy(const Scheduler& other, const internal::SearchScene& scene) const;
 
   SchedulerOptions options_;
   Policy policy_;
@@ -433,6 +465,7 @@ class Scheduler {
   ReservationSearch reservation_search_;
   ReservationPlan reservation_plan_;
   Decisions decisions_;
+  plan::PlanSearch plan_search_;
 };
 
 }  // namespace tenure
@@ -444,6 +477,7 @@ class Scheduler {
 #include "tenure/scheduler_promises.h"     // IWYU pragma: export
 #include "tenure/scheduler_queues.h"       // IWYU pragma: export
 #include "tenure/scheduler_runs.h"         // IWYU pragma: export
+#include "tenure/scheduler_search.h"       // IWYU pragma: export
 #include "tenure/scheduler_world.h"        // IWYU pragma: export
 
 #endif  // TENURE_SCHEDULER_H_

@@ -45,6 +45,18 @@ absl::Status Scheduler<Policy>::CheckOptions(const SchedulerOptions& o) {
   if (o.session_cap < 0 || o.session_cap > 1'000'000) {
     return bad("session_cap is ", o.session_cap);
   }
+  if (o.search.trials > plan::kMaxTrials) {
+    return bad("search_trials is ", o.search.trials, ", must be at most ", plan::kMaxTrials);
+  }
+  if (o.search.threads < 1 || o.search.threads > 1024) {
+    return bad("search_threads is ", o.search.threads, ", must be in [1, 1024]");
+  }
+  if (!within(o.search_tolerance)) {
+    return bad("search_tolerance is ", o.search_tolerance.count(), " us");
+  }
+  if (o.search.trials > 0 && o.search.backend == plan::BackendKind::kCuda) {
+    if (auto cuda = plan::OpenCuda(); !cuda.ok()) return cuda.status();
+  }
   return absl::OkStatus();
 }
 

@@ -60,10 +60,11 @@ absl::StatusOr<const Decisions*> Scheduler<Policy>::Decide(TimePoint now) {
     RenewReservations();
     FireReservations();
   }
-  if (waiting_funded_ > 0) {
-    for (int tier = 1; tier <= Policy::kTiers; ++tier) ServeTier(tier);
+  if (options_.search.On() && waiting_funded_ > 0) {
+    SearchAndServe();
+  } else {
+    Serve();
   }
-  FillUnfunded();
   dirty_ = look_again_;
   decisions_.next_wakeup = NextWakeup();
   return &decisions_;
@@ -246,6 +247,14 @@ bool Scheduler<Policy>::KnownToFail(AllocationId leaf, ShapeId id) {
   return std::any_of(leaf_failures_.begin(), leaf_failures_.end(), [&](const LeafFailure& f) {
     return f.leaf == leaf && shape.Dominates(f.shape);
   });
+}
+
+template <class Policy>
+void Scheduler<Policy>::Serve() {
+  if (waiting_funded_ > 0) {
+    for (int tier = 1; tier <= Policy::kTiers; ++tier) ServeTier(tier);
+  }
+  FillUnfunded();
 }
 
 template <class Policy>
