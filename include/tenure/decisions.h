@@ -116,6 +116,7 @@ struct SearchRecord {
   std::uint32_t seed = 0;
   std::uint32_t winner = 0;                   // 0: the pass without a search
   std::uint64_t price_before = 0, price = 0;  // GPU-minutes: of trial 0 and of the winner
+  friend bool operator==(const SearchRecord&, const SearchRecord&) = default;
 };
 
 struct Decisions {

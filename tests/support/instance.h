@@ -242,6 +242,7 @@ Response Instance<Policy>::Tell(const Event& e) {
         r.stops.push_back({x.workload, x.run, x.reason, x.beneficiary, x.grace, x.lost_work});
       }
       r.next_wakeup = d.next_wakeup;
+      r.search = d.search;
       break;
     }
   }

@@ -20,9 +20,9 @@ namespace tenure::plan {
 struct WorldShape {
   u32 nodes = 128;
   u32 jobs = 60;
-  u32 domain_nodes = 32;   // of a leaf domain; irregular: 1 to twice as many
-  u32 spine_domains = 4;   // leaf domains a spine
-  u32 pools = 1;           // GPU types
+  u32 domain_nodes = 32;  // of a leaf domain; irregular: 1 to twice as many
+  u32 spine_domains = 4;  // leaf domains a spine
+  u32 pools = 1;          // GPU types
   u32 bands = 6;
   u32 gpus = 8;            // of a node
   bool irregular = false;  // domains and nodes of different sizes
@@ -204,8 +204,9 @@ class WorldMaker {
       } else {
         q.width = static_cast<u8>(Below(5) == 0 ? d.width_gpus.size() - 1 : 0);
         q.gpus = d.width_gpus[q.width];
-        q.nodes = std::min(std::max(2u, s.nodes / 2),
-                           x < 80 ? 2u << Below(3) : x < 95 ? 8u << Below(2) : 48u);
+        q.nodes = std::min(std::max(2u, s.nodes / 2), x < 80   ? 2u << Below(3)
+                                                      : x < 95 ? 8u << Below(2)
+                                                               : 48u);
         q.level = static_cast<u8>(Below(3));
         if (Below(3) == 0) q.flags |= kInsideOne;
       }
@@ -292,9 +293,10 @@ inline std::string BreaksARule(const WorldData& d, const Result& r) {
     if (q.flags & kInsideOne) {
       bool inside = false;
       for (u32 i = d.level_begin[q.level]; i < d.level_begin[q.level + 1u]; ++i) {
-        inside = inside || std::all_of(p.nodes.begin(), p.nodes.end(), [&](u32 n) {
-                   return d.node_group[n] >= d.domain[i].first && d.node_group[n] < d.domain[i].last;
-                 });
+        inside =
+            inside || std::all_of(p.nodes.begin(), p.nodes.end(), [&](u32 n) {
+              return d.node_group[n] >= d.domain[i].first && d.node_group[n] < d.domain[i].last;
+            });
       }
       if (!inside) return who + "leaves its domain";
     }

@@ -154,6 +154,7 @@ struct Response {
   std::vector<Placed> starts, holds, promises;  // `expires` of a promise: the start promised
   std::vector<Stopped> stops;
   TimePoint next_wakeup = kNever;
+  SearchRecord search;  // of a pass
   LossOutcome outcome{};
   std::vector<std::pair<WorkloadId, RunNumber>> ended, unknown;
   std::vector<LostRun> lost;  // with a node
