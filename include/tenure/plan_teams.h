@@ -89,23 +89,26 @@ class EmulatedTeam {
   u32 lanes_, step_ = 0;
 };
 
-// One of `lanes` threads that share a ThreadedTeam::Shared. With `dropped` the barrier at the end
-// of ForEach is left out: a mutant that a race detector must catch.
+// One of `lanes` threads that share a ThreadedTeam::Shared. With `dropped` one kind of barrier is
+// left out: a mutant that a race detector must catch.
 class ThreadedTeam {
  public:
+  enum class Dropped { kNone, kStep, kSync };
   struct Shared {
     explicit Shared(u32 lanes) : barrier(lanes), slot(lanes) {}
     std::barrier<> barrier;
     std::vector<u64> slot;
   };
-  ThreadedTeam(u32 lanes, u32 lane, Shared& shared, bool dropped = false)
+  ThreadedTeam(u32 lanes, u32 lane, Shared& shared, Dropped dropped = Dropped::kNone)
       : lanes_(lanes), lane_(lane), shared_(shared), dropped_(dropped) {}
 
-  void Sync() { shared_.barrier.arrive_and_wait(); }
+  void Sync() {
+    if (dropped_ != Dropped::kSync) Wait();
+  }
   template <class F>
   void ForEach(u32 b, u32 e, F f) {
     for (u32 i = b + lane_; i < e; i += lanes_) f(i);
-    if (!dropped_) Sync();
+    if (dropped_ != Dropped::kStep) Wait();
   }
   template <class F>
   u64 Min(u32 b, u32 e, F f) {
@@ -130,18 +133,19 @@ class ThreadedTeam {
   }
 
  private:
+  void Wait() { shared_.barrier.arrive_and_wait(); }
   template <class Op>
   u64 Reduce(u64 value, Op op) {
     shared_.slot[lane_] = value;
-    Sync();
+    Wait();
     u64 all = shared_.slot[0];
     for (u32 i = 1; i < lanes_; ++i) all = op(all, shared_.slot[i]);
-    Sync();
+    Wait();
     return all;
   }
   u32 lanes_, lane_;
   Shared& shared_;
-  bool dropped_;
+  Dropped dropped_;
 };
 
 }  // namespace tenure::plan
