@@ -93,13 +93,13 @@ class EmulatedTeam {
 // left out: a mutant that a race detector must catch.
 class ThreadedTeam {
  public:
-  enum class Dropped { kNone, kStep, kSync };
+  enum class Dropped { kNothing, kStep, kSync };
   struct Shared {
     explicit Shared(u32 lanes) : barrier(lanes), slot(lanes) {}
     std::barrier<> barrier;
     std::vector<u64> slot;
   };
-  ThreadedTeam(u32 lanes, u32 lane, Shared& shared, Dropped dropped = Dropped::kNone)
+  ThreadedTeam(u32 lanes, u32 lane, Shared& shared, Dropped dropped = Dropped::kNothing)
       : lanes_(lanes), lane_(lane), shared_(shared), dropped_(dropped) {}
 
   void Sync() {

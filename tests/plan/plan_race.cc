@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "";
   const auto dropped = name == "step"   ? ThreadedTeam::Dropped::kStep
                        : name == "sync" ? ThreadedTeam::Dropped::kSync
-                                        : ThreadedTeam::Dropped::kNone;
+                                        : ThreadedTeam::Dropped::kNothing;
   for (u32 seed = 1; seed <= 8; ++seed) {
     WorldShape shape;
     shape.nodes = 64;
