@@ -30,7 +30,7 @@ WorldSpec WorldWithSearch(sim::Rng& rng, const std::string& preset) {
 
 template <class Policy>
 void CheckLaws(const std::string& preset, std::uint64_t first, std::uint64_t worlds) {
-  std::int64_t taken = 0, searched = 0, refused = 0;
+  std::int64_t taken = 0, searched = 0, refused = 0, stopping = 0;
   for (std::uint64_t seed = first; seed < first + worlds; ++seed) {
     sim::Rng rng(seed, 1);
     const WorldSpec world = WorldWithSearch(rng, preset);
@@ -53,11 +53,13 @@ void CheckLaws(const std::string& preset, std::uint64_t first, std::uint64_t wor
       ASSERT_EQ(restarted.scheduler().Digest(), checker.instance().scheduler().Digest());
       ASSERT_EQ(checker.instance().scheduler().search_faults(), 0u);
       taken += r.search.outcome == SearchOutcome::kTaken;
+      stopping += r.search.outcome == SearchOutcome::kTaken && !r.holds.empty();
       refused += r.search.outcome == SearchOutcome::kRefused;
       searched += r.search.trials > 1;
     }
   }
   EXPECT_GT(taken, 0);
+  EXPECT_GT(stopping, 0);  // plans that stop runs, too
   EXPECT_GT(searched, 0);
   // The model of the search is close to the engine: what it proposes is rarely refused.
   EXPECT_LT(refused, taken) << searched << " searches";

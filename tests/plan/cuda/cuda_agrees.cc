@@ -2,10 +2,14 @@
 //
 // With a device: plan searches on it and on this core give the same answers. Without one: opening
 // the back end says Unavailable, and why. Exit code 1 otherwise.
+//
+//   cuda_agrees [WORLDS]    default 600
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "plan_worlds.h"
 
@@ -29,7 +33,8 @@ WorldShape ShapeOf(u32 seed) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const u32 last = argc > 1 ? static_cast<u32>(std::atoi(argv[1])) : 600;
   auto cuda = OpenCuda();
   if (!cuda.ok()) {
     std::printf("%s\n", cuda.status().ToString().c_str());
@@ -37,7 +42,7 @@ int main() {
   }
   CpuBackend cpu(std::max(1u, std::thread::hardware_concurrency()));
   int worlds = 0, differences = 0;
-  for (u32 seed = 1; seed <= 600; ++seed, ++worlds) {
+  for (u32 seed = 1; seed <= last; ++seed, ++worlds) {
     const WorldData data = WorldMaker(seed).Make(ShapeOf(seed));
     const World world = data.View();
     Params params;
