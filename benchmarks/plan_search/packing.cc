@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Packing quality on the nodes and pods of Alibaba's openb trace (the data set of the FGD paper,
-// USENIX ATC 2023): requests sampled from the trace arrive in ticks until the offered GPUs exceed
-// the cluster; what does not fit in its tick is dropped. How many GPUs stay unallocated?
+// USENIX ATC 2023), kept saturated: in every tick some running pods end and the queue is filled up
+// again with pods sampled from the trace. How many GPUs stay unallocated although work waits?
 //
-//   plan_packing NODES.csv PODS.csv [--seeds N] [--tick PODS]
+//   plan_packing NODES.csv PODS.csv [--seeds N] [--tick PODS] [--ends PERMILLE]
 //
 //   best fit     the tightest node, in order of arrival: trial 0 of a search, what a pass does
 //   fgd          the node whose expected fragmentation grows least; ties: the tightest
@@ -91,24 +91,31 @@ double Fragmentation(const PodMix& mix, int free) {
   return sum;
 }
 
-void PlaceFgd(const PodMix& mix, WorldData& d, const std::vector<int>& tick) {
-  for (int g : tick) {
+// Each of these gives every waiting pod that it places a node, in `node_of`.
+void PlaceFgd(const PodMix& mix, WorldData& d, const std::vector<int>& queue,
+              std::vector<int>& node_of) {
+  for (std::size_t j = 0; j < queue.size(); ++j) {
+    const int g = queue[j];
     double least = 1e30;
-    std::size_t best = d.gpus.size();
     for (std::size_t n = 0; n < d.gpus.size(); ++n) {
       const int free = d.idle[n];
       if (free < g) continue;
       const double grown = Fragmentation(mix, free - g) - Fragmentation(mix, free) + 1e-6 * free;
-      if (grown < least) least = grown, best = n;
+      if (grown < least) {
+        least = grown;
+        node_of[j] = static_cast<int>(n);
+      }
     }
-    if (best < d.gpus.size()) d.idle[best] = static_cast<u8>(d.idle[best] - g);
+    if (node_of[j] < 0) continue;
+    u8& idle = d.idle[static_cast<std::size_t>(node_of[j])];
+    idle = static_cast<u8>(idle - g);
   }
 }
 
-bool PlaceSearch(PlanSearch& search, WorldData& d, const std::vector<int>& tick) {
+bool PlaceSearch(PlanSearch& search, WorldData& d, const std::vector<int>& queue,
+                 std::vector<int>& node_of) {
   d.job.clear();
-  std::vector<int> sizes;
-  for (int g : tick) {
+  for (int g : queue) {
     Job q{};
     q.nodes = 1;
     q.gpus = static_cast<u8>(g);
@@ -130,6 +137,7 @@ bool PlaceSearch(PlanSearch& search, WorldData& d, const std::vector<int>& tick)
     return false;
   }
   for (const Placement& p : result->plan) {
+    node_of[p.job] = static_cast<int>(p.nodes[0]);
     d.idle[p.nodes[0]] = static_cast<u8>(d.idle[p.nodes[0]] - d.job[p.job].gpus);
   }
   return true;
@@ -139,15 +147,19 @@ bool PlaceSearch(PlanSearch& search, WorldData& d, const std::vector<int>& tick)
 
 int main(int argc, char** argv) {
   int seeds = 10;
-  std::size_t per_tick = 64;
+  std::size_t per_tick = 128;
+  int ends = 20;
   bool ok = argc >= 3 && argc % 2 == 1;
   for (int i = 3; ok && i < argc; i += 2) {
     const std::string flag = argv[i];
     ok = (flag == "--seeds" && absl::SimpleAtoi(argv[i + 1], &seeds) && seeds > 1) ||
-         (flag == "--tick" && absl::SimpleAtoi(argv[i + 1], &per_tick) && per_tick > 0);
+         (flag == "--tick" && absl::SimpleAtoi(argv[i + 1], &per_tick) && per_tick > 0) ||
+         (flag == "--ends" && absl::SimpleAtoi(argv[i + 1], &ends) && ends > 0);
   }
   if (!ok) {
-    std::fprintf(stderr, "usage: plan_packing NODES.csv PODS.csv [--seeds N] [--tick PODS]\n");
+    std::fprintf(
+        stderr,
+        "usage: plan_packing NODES.csv PODS.csv [--seeds N] [--tick PODS] [--ends PERMILLE]\n");
     return 2;
   }
   const std::vector<int> nodes = Column(argv[1], "gpu");
@@ -159,53 +171,75 @@ int main(int argc, char** argv) {
   int capacity = 0;
   for (int gpus : nodes) capacity += gpus;
 
-  std::vector<int> multi;  // as many GPUs in ones as in all others
-  for (int i = 0; i < 14; ++i) multi.push_back(1);
-  for (int g : {2, 4, 8}) multi.push_back(g);
-  constexpr int kOffered[] = {90, 100, 110};
-  std::printf("openb: %zu nodes, %d GPUs; ticks of %zu pods; %d seeds, mean ± 95 %%\n\n",
-              nodes.size(), capacity, per_tick, seeds);
+  std::vector<int> multi(24, 1);  // as many GPUs in pods of 2, 3, 4, 6 and of 8
+  for (const auto& [gpus, pods] : {std::pair{2, 12}, {3, 8}, {4, 6}, {6, 4}, {8, 3}}) {
+    multi.insert(multi.end(), static_cast<std::size_t>(pods), gpus);
+  }
+  constexpr int kTicks = 300, kSettle = 100;
   std::printf(
-      "| mix | rule | unallocated GPUs at 90 %% offered | at 100 %% | at 110 %% | of those at "
-      "110 %% on partly used nodes |\n|---|---|---:|---:|---:|---:|\n");
+      "openb: %zu nodes, %d GPUs; a queue of %zu pods, %d of 1000 running pods end in a tick, %d "
+      "ticks "
+      "after %d; %d seeds, mean ± 95 %%\n\n",
+      nodes.size(), capacity, per_tick, ends, kTicks, kSettle, seeds);
+  std::printf(
+      "| mix | rule | unallocated GPUs | of which on partly used nodes | GPUs of pods of 8 |\n"
+      "|---|---|---:|---:|---:|\n");
   for (const auto& [name, pods] : {std::pair{"trace", trace}, {"multi", multi}}) {
     PodMix mix{pods, {}};
     for (int g : pods) mix.share[g] += 1.0 / double(pods.size());
     for (const int trials : {0, -1, 64, 1024}) {
-      std::vector<double> left[4];
+      std::vector<double> figures[3];
       for (int seed = 1; seed <= seeds; ++seed) {
         std::mt19937_64 random(static_cast<std::uint64_t>(seed));
         WorldData d = EmptyWorld(nodes);
         PlanSearch search(
             {static_cast<u32>(std::max(1, trials)), static_cast<u32>(seed), BackendKind::kCpu, 1});
-        int offered = 0;
-        for (std::size_t mark = 0; mark < std::size(kOffered);) {
-          std::vector<int> tick;
-          while (tick.size() < per_tick) {
-            tick.push_back(pods[random() % pods.size()]);
-            offered += tick.back();
+        std::vector<int> queue;
+        std::vector<std::pair<std::size_t, int>> running;  // node, GPUs
+        double sums[3] = {};
+        // The cluster is filled first: queues as long as it takes.
+        for (int tick = -(capacity / int(per_tick)); tick < kSettle + kTicks; ++tick) {
+          if (tick >= 0) {
+            std::size_t kept = 0;
+            for (const auto& [node, gpus] : running) {
+              if (random() % 1000 < static_cast<std::uint64_t>(ends)) {
+                d.idle[node] = static_cast<u8>(d.idle[node] + gpus);
+              } else {
+                running[kept++] = {node, gpus};
+              }
+            }
+            running.resize(kept);
           }
+          while (queue.size() < per_tick) queue.push_back(pods[random() % pods.size()]);
+          std::vector<int> node_of(queue.size(), -1);
           if (trials < 0) {
-            PlaceFgd(mix, d, tick);
-          } else if (!PlaceSearch(search, d, tick)) {
+            PlaceFgd(mix, d, queue, node_of);
+          } else if (!PlaceSearch(search, d, queue, node_of)) {
             return 1;
           }
-          while (mark < std::size(kOffered) && offered * 100 >= capacity * kOffered[mark]) {
-            int free = 0, fragments = 0;
-            for (std::size_t n = 0; n < nodes.size(); ++n) {
-              free += d.idle[n];
-              if (d.idle[n] < d.gpus[n]) fragments += d.idle[n];
+          std::vector<int> waiting;
+          for (std::size_t j = 0; j < queue.size(); ++j) {
+            if (node_of[j] < 0) {
+              waiting.push_back(queue[j]);
+            } else {
+              running.emplace_back(static_cast<std::size_t>(node_of[j]), queue[j]);
             }
-            left[mark++].push_back(free);
-            if (mark == std::size(kOffered)) left[3].push_back(fragments);
           }
+          queue = std::move(waiting);
+          if (tick < kSettle) continue;
+          for (std::size_t n = 0; n < nodes.size(); ++n) {
+            sums[0] += d.idle[n];
+            if (d.idle[n] < d.gpus[n]) sums[1] += d.idle[n];
+          }
+          for (const auto& [node, gpus] : running) sums[2] += gpus == 8 ? 8 : 0;
         }
+        for (int i = 0; i < 3; ++i) figures[i].push_back(sums[i] / kTicks);
       }
       std::printf("| %s | %s |", name,
                   trials < 0    ? "fgd"
                   : trials == 0 ? "best fit"
                                 : ("search " + std::to_string(trials)).c_str());
-      for (const std::vector<double>& x : left) {
+      for (const std::vector<double>& x : figures) {
         double mean = 0, square = 0;
         for (double v : x) mean += v / double(x.size());
         for (double v : x) square += (v - mean) * (v - mean);
