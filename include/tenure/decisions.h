@@ -107,6 +107,11 @@ enum class SearchOutcome : std::uint8_t {
   kFailed = 4,   // no back end could make the trials
 };
 
+constexpr const char* ToString(SearchOutcome outcome) {
+  constexpr const char* kNames[] = {"none", "no-gain", "taken", "refused", "failed"};
+  return kNames[static_cast<std::size_t>(outcome)];
+}
+
 // What the plan search of a pass did (plan_search.h). The decisions depend on trials and seed,
 // never on the back end.
 struct SearchRecord {

@@ -19,6 +19,8 @@ const char* ExceptionName(absl::StatusCode code) {
       return "AlreadyExists";
     case absl::StatusCode::kFailedPrecondition:
       return "FailedPrecondition";
+    case absl::StatusCode::kUnavailable:
+      return "Unavailable";
     case absl::StatusCode::kResourceExhausted:
       return "ResourceExhausted";
     case absl::StatusCode::kOutOfRange:

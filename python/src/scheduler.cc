@@ -78,7 +78,10 @@ py::tuple ToTuple(const Decisions& d) {
   for (const Promise& p : d.promises) {
     promises.append(py::make_tuple(p.workload.value(), NodeValues(d.Nodes(p)), Us(p.start_by)));
   }
-  return py::make_tuple(starts, ToTuples(d.stops), holds, promises, UsOrNever(d.next_wakeup));
+  const SearchRecord& s = d.search;
+  return py::make_tuple(starts, ToTuples(d.stops), holds, promises, UsOrNever(d.next_wakeup),
+                        py::make_tuple(ToString(s.outcome), ToString(s.backend), s.trials, s.seed,
+                                       s.winner, s.price_before, s.price));
 }
 
 }  // namespace

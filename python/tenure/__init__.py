@@ -26,6 +26,7 @@ from tenure.errors import (
     NotFound,
     OutOfRange,
     ResourceExhausted,
+    Unavailable,
 )
 from tenure.faults import Faults, Maintenance
 from tenure.gaming import GAME_STRATEGIES, game
@@ -42,6 +43,7 @@ from tenure.scheduler import (
     Promise,
     ReconcileReport,
     Scheduler,
+    SearchRecord,
     Standing,
     Start,
     Stop,
@@ -109,11 +111,13 @@ __all__ = [
     "ScenarioCase",
     "ScenarioReport",
     "Scheduler",
+    "SearchRecord",
     "Spread",
     "Standing",
     "Start",
     "Stop",
     "Timeline",
+    "Unavailable",
     "WhatIf",
     "WorkloadSummary",
     "World",

@@ -13,6 +13,7 @@ __all__ = [
     "NotFound",
     "OutOfRange",
     "ResourceExhausted",
+    "Unavailable",
 ]
 
 
@@ -38,6 +39,10 @@ class FailedPrecondition(Error):
 
 class ResourceExhausted(Error):
     """A limit of the library or of the site is reached."""
+
+
+class Unavailable(Error):
+    """What is asked for is not here, such as a GPU for the plan search."""
 
 
 class OutOfRange(Error):

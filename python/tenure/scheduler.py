@@ -22,6 +22,7 @@ __all__ = [
     "Promise",
     "ReconcileReport",
     "Scheduler",
+    "SearchRecord",
     "Standing",
     "Start",
     "Stop",
@@ -75,6 +76,24 @@ class Promise:
 
 
 @dataclass(frozen=True)
+class SearchRecord:
+    """What the plan search of a pass did (parameter `search_trials`).
+
+    `outcome` is "none" (off, or nothing could be placed), "no-gain", "taken" (the decisions are
+    those of trial `winner`), "refused" or "failed"; `backend` "off", "cpu" or "cuda". `trials` were
+    made. Prices in GPU-minutes: `price_before` without the search, `price` of the winner.
+    """
+
+    outcome: str
+    backend: str
+    trials: int
+    seed: int
+    winner: int
+    price_before: int
+    price: int
+
+
+@dataclass(frozen=True)
 class Decisions:
     """The answer of one pass, in the order of decision.
 
@@ -86,6 +105,7 @@ class Decisions:
     holds: tuple[Hold, ...]
     promises: tuple[Promise, ...]
     next_wakeup_us: int | None
+    search: SearchRecord
 
 
 @dataclass(frozen=True)
@@ -535,13 +555,14 @@ class Scheduler:
 
     def decide(self, *, now: Time) -> Decisions:
         """One pass. Releases the GIL."""
-        starts, stops, holds, promises, wakeup = self._core.decide(to_us(now, "now"))
+        starts, stops, holds, promises, wakeup, search = self._core.decide(to_us(now, "now"))
         return Decisions(
             tuple(Start(w, r, tuple(nodes), gpus) for w, r, nodes, gpus in starts),
             tuple(Stop(*stop) for stop in stops),
             tuple(Hold(w, tuple(nodes), gpus, expires) for w, nodes, gpus, expires in holds),
             tuple(Promise(w, tuple(nodes), start_by) for w, nodes, start_by in promises),
             wakeup,
+            SearchRecord(*search),
         )
 
     def explain(self, id: int) -> Explanation:

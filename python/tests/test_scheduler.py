@@ -87,6 +87,23 @@ def test_promise_to_a_gang() -> None:
     }
 
 
+def test_plan_search() -> None:
+    for trials in (0, 64):
+        s, a, _ = make(lane_permille=0, search_trials=trials, search_backend="cpu")
+        for job, gpus in enumerate((4, 2, 6, 4), start=1):
+            s.submit(job, a, gpus_per_node=gpus, minimum=HOUR, now=0)
+        decisions = s.decide(now=0)
+        search = decisions.search
+        assert len(decisions.starts) == (3 if trials == 0 else 4)
+        assert search.outcome == ("none" if trials == 0 else "taken")
+        if trials:
+            assert search.backend == "cpu"
+            assert 0 < search.winner < search.trials <= trials
+            assert search.price < search.price_before
+    with pytest.raises(tenure.InvalidArgument, match="search_trials"):
+        make(search_trials=10_000_000)
+
+
 def test_results_are_frozen() -> None:
     s, a, _ = make()
     s.submit(1, a, minimum=HOUR, now=0)

@@ -132,6 +132,6 @@ def test_generate_is_reproducible_and_checked() -> None:
 
 def test_exceptions() -> None:
     for name in ("InvalidArgument", "NotFound", "AlreadyExists", "FailedPrecondition",
-                 "ResourceExhausted", "OutOfRange", "Internal", "Cancelled"):  # fmt: skip
+                 "ResourceExhausted", "Unavailable", "OutOfRange", "Internal", "Cancelled"):  # fmt: skip
         assert issubclass(getattr(tenure, name), tenure.Error)
     assert issubclass(InvalidArgument, ValueError)
