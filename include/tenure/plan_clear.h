@@ -21,17 +21,13 @@ TENURE_PLAN_FUNCTION void Trial<Team, Record>::Kill(u32 v) {
     killed_[v] = kGone;
     if (x.account != kNoAccount) spare_[x.account] -= static_cast<int>(x.charge);
     loss_[x.loss_class] = Add32(loss_[x.loss_class], x.lost);
+    for (u32 i = x.first; i < x.first + x.count; ++i)
+      dirty_[w_.node_group[w_.victim_node[i].id]] = 1;
   });
   t_.ForEach(x.first, x.first + x.count, [&](u32 i) {
     const u32 n = w_.victim_node[i].id;
     soon_[n] = static_cast<u8>(soon_[n] + w_.victim_node[i].gpus);
   });
-  u32 last = ~u32{0};  // each touched group once
-  for (u32 i = x.first; i < x.first + x.count; ++i) {
-    const u32 g = w_.node_group[w_.victim_node[i].id];
-    if (g != last) Refresh(g);
-    last = g;
-  }
   lost_ = Add32(lost_, x.lost);
   stops_ -= x.funded;
 }
@@ -156,6 +152,7 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::ClearOne(u32 j) {
     Kill(w_.occupant[w_.occupant_begin[n] + TENURE_PLAN_LOWEST(bits)].id);
   }
   TakeNode(q, n, started_);
+  RefreshDirty();
   return true;
 }
 
@@ -276,6 +273,25 @@ TENURE_PLAN_FUNCTION void Trial<Team, Record>::Trim(const Job& q, const Domain& 
   }
 }
 
+// The nodes of run `v` in the domain cost what they cost now.
+template <class Team, class Record>
+TENURE_PLAN_FUNCTION void Trial<Team, Record>::Reprice(const Job& q, const Domain& d, u32 v,
+                                                       u32 remaining) {
+  const Victim& x = w_.victim[v];
+  const u32 b = w_.group_begin[d.first], e = w_.group_begin[d.last];
+  t_.ForEach(x.first, x.first + x.count, [&](u32 i) {
+    const u32 n = w_.victim_node[i].id;
+    if (n >= b && n < e && cost_[n] != kPicked) cost_[n] = CostOf(q, n, remaining);
+  });
+  u32 last = kNoCost;
+  for (u32 i = x.first; i < x.first + x.count; ++i) {
+    const u32 g = w_.node_group[w_.victim_node[i].id];
+    if (g == last || g < d.first || g >= d.last) continue;
+    t_.ForEach(g, g + 1, [&](u32 y) { least_[y] = LeastOf(y); });
+    last = g;
+  }
+}
+
 // Greedy: the node with the least marginal cost, until the gang has its members. Nothing is stopped
 // unless all of it fits.
 template <class Team, class Record>
@@ -288,7 +304,6 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::Assemble(u32 j, const Domain& d) 
     least_[g] = base_least_[g];
     held_[g] = 0;
   });
-  const auto inside = [&](u32 n) { return n >= b && n < e; };
   const u32 stops_before = stops_;
   u32 members = 0;
   while (members < q.nodes) {
@@ -301,8 +316,13 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::Assemble(u32 j, const Domain& d) 
       return cost_[x] == cheapest ? u64{x} : kNone;
     }));
     const u32 now = CostOf(q, n, q.nodes - members);
-    if (now > cheapest) {
-      SetCost(n, now);  // its turn comes again
+    if (now >
+        cheapest) {  // its turn comes again, and that of all nodes of a run that spans several
+      SetCost(n, now);
+      for (u32 i = w_.occupant_begin[n]; i < w_.occupant_begin[n + 1]; ++i) {
+        const u32 v = w_.occupant[i].id;
+        if (w_.victim[v].count > 1 && killed_[v] == kAlive) Reprice(q, d, v, q.nodes - members);
+      }
       continue;
     }
     u64 picked = 0;
@@ -312,18 +332,7 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::Assemble(u32 j, const Domain& d) 
     for (u64 bits = picked; bits != 0; bits &= bits - 1) {
       const u32 v = w_.occupant[w_.occupant_begin[n] + TENURE_PLAN_LOWEST(bits)].id;
       Choose(v, kChosen);
-      const Victim& x = w_.victim[v];
-      t_.ForEach(x.first, x.first + x.count, [&](u32 i) {  // the rest of it costs nothing now
-        const u32 m = w_.victim_node[i].id;
-        if (inside(m) && cost_[m] != kPicked) cost_[m] = CostOf(q, m, q.nodes - members);
-      });
-      u32 last = kNoCost;
-      for (u32 i = x.first; i < x.first + x.count; ++i) {
-        const u32 touched = w_.node_group[w_.victim_node[i].id];
-        if (touched == last || touched < d.first || touched >= d.last) continue;
-        t_.ForEach(touched, touched + 1, [&](u32 y) { least_[y] = LeastOf(y); });
-        last = touched;
-      }
+      Reprice(q, d, v, q.nodes - members);  // the rest of it costs nothing now
     }
   }
   if (members == q.nodes) Trim(q, d);
@@ -344,6 +353,7 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::Assemble(u32 j, const Domain& d) 
     Take(q, w_.group_begin[g], w_.group_begin[g + 1], started_, member);
     Refresh(g);
   }
+  RefreshDirty();  // of stopped runs elsewhere
   return true;
 }
 

@@ -96,6 +96,11 @@ class Trial {
   }
   TENURE_PLAN_FUNCTION bool Possible(const Job& q);
   TENURE_PLAN_FUNCTION void Refresh(u32 g);
+  TENURE_PLAN_FUNCTION void RefreshDirty() {
+    for (u32 g = 0; g < w_.groups; ++g) {
+      if (dirty_[g] != 0) Refresh(g);
+    }
+  }
   template <class Taken>
   TENURE_PLAN_FUNCTION void Take(const Job& q, u32 b, u32 e, bool start, const Taken& taken);
   TENURE_PLAN_FUNCTION void TakeNode(const Job& q, u32 n, bool start) {
@@ -136,6 +141,7 @@ class Trial {
   TENURE_PLAN_FUNCTION bool ClearInside(u32 j, u32 level);
   TENURE_PLAN_FUNCTION u32 LeastOf(u32 g) const;
   TENURE_PLAN_FUNCTION void SetCost(u32 n, u32 cost);
+  TENURE_PLAN_FUNCTION void Reprice(const Job& q, const Domain& d, u32 v, u32 remaining);
   TENURE_PLAN_FUNCTION void Choose(u32 v, Fate fate);
   TENURE_PLAN_FUNCTION u64 NextFated(Fate fate);
   TENURE_PLAN_FUNCTION void Trim(const Job& q, const Domain& d);
@@ -162,6 +168,7 @@ class Trial {
   u16* release_;
   u8 *idle_, *soon_, *most_;
   u8* clearable_;  // by group: nodes with a base_
+  u8* dirty_;      // by group: its nodes changed since Refresh
   u8 *killed_, *done_;
 
   // The same in every lane.
@@ -187,7 +194,8 @@ TENURE_PLAN_FUNCTION Trial<Team, Record>::Trial(const World& world, const Params
   spare_before_ = reinterpret_cast<int*>(scratch + l.spare_before);
   release_ = reinterpret_cast<u16*>(scratch + l.release);
   idle_ = scratch + l.idle, soon_ = scratch + l.soon, most_ = scratch + l.most;
-  clearable_ = scratch + l.clearable, killed_ = scratch + l.killed, done_ = scratch + l.done;
+  clearable_ = scratch + l.clearable, dirty_ = scratch + l.dirty, killed_ = scratch + l.killed,
+  done_ = scratch + l.done;
   if (number > 0) {
     const u32 h = number - 1;
     order_ = h % 3;
@@ -243,6 +251,7 @@ TENURE_PLAN_FUNCTION void Trial<Team, Record>::Init() {
     const u32 b = w_.group_begin[g], e = w_.group_begin[g + 1];
     u64 mask = 0, reach = 0;
     for (u32 n = b; n < e; ++n) mask |= MaskOf(n), reach |= u64{1} << most_[n];
+    dirty_[g] = 0;
     mask_[g] = mask;
     reach_[g] = reach;
     for (u32 i = 0; i < w_.widths; ++i) {
@@ -337,6 +346,7 @@ TENURE_PLAN_FUNCTION void Trial<Team, Record>::Refresh(u32 g) {
     mask_[g] = mask;
     reach_[g] = reach;
     clearable_[g] = kStale;
+    dirty_[g] = 0;
   });
   for (u32 i = 0; i < w_.widths; ++i) {
     const u64 fit = t_.Or(b, e, [&](u32 n) { return u64{HasFree(n, i)} << (n - b); });

@@ -174,7 +174,7 @@ struct Params {
 // One trial's scratch memory, offsets in bytes.
 struct Layout {
   u32 fit, able, mask, reach, held, failed, sum, base, cost, base_least, least, spare, spare_before,
-      loss, release, idle, soon, most, clearable, killed, done, bytes;
+      loss, release, idle, soon, most, clearable, dirty, killed, done, bytes;
 };
 TENURE_PLAN_FUNCTION u32 Align8(u32 x) { return (x + 7) & ~u32{7}; }
 TENURE_PLAN_FUNCTION Layout LayoutOf(const World& w) {
@@ -198,6 +198,7 @@ TENURE_PLAN_FUNCTION Layout LayoutOf(const World& w) {
   l.idle = at, at += Align8(w.nodes);
   l.soon = at, at += Align8(w.nodes);
   l.most = at, at += Align8(w.nodes);
+  l.dirty = at, at += Align8(w.groups);
   l.clearable = at, at += Align8(w.groups);
   l.killed = at, at += Align8(w.victims);
   l.done = at, at += Align8(w.jobs);
