@@ -85,7 +85,7 @@ void Scheduler<Policy>::DescribeNodes(internal::SearchScene& scene) const {
         d.group_lane.push_back(n.lane);
       }
       before = &n;
-      const bool usable = n.health == NodeHealth::kUp && n.gpus <= int{plan::kMaxGpus};
+      const bool usable = n.up() && n.gpus <= int{plan::kMaxGpus};
       scene.index[id.value()] = static_cast<std::uint32_t>(scene.node.size());
       scene.node.push_back(id);
       d.node_group.push_back(static_cast<std::uint32_t>(d.group_pool.size() - 1));
@@ -428,7 +428,7 @@ bool Scheduler<Policy>::CarryOut(const internal::SearchScene& scene, const plan:
   };
   for (NodeId id : plan.nodes) {
     const Node& n = cluster_.node(id);
-    if (n.health != NodeHealth::kUp || (n.lane && !shape.lane) || !n.Admits(ends) ||
+    if (!n.up() || (n.lane && !shape.lane) || !n.Admits(ends) ||
         n.type != type || (shape.type != kAnyGpuType && shape.type != type)) {
       return false;
     }
@@ -544,7 +544,7 @@ internal::PassScore Scheduler<Policy>::Score(const internal::SearchScene& scene)
   }
   for (NodeId id : scene.node) {
     const Node& n = cluster_.node(id);
-    if (n.lane || n.health != NodeHealth::kUp || n.occupied == 0) continue;
+    if (n.lane || !n.up() || n.occupied == 0) continue;
     fragments += static_cast<std::uint64_t>(std::max(0, n.free()));
   }
   score.price = waiting * d.prices.wait + lost + (delay >> d.prices.drain_shift) +
