@@ -18,7 +18,7 @@ TENURE_LOGS="$TENURE_ROOT/build/logs"
 TENURE_JOBS="${TENURE_JOBS:-$(nproc)}"
 TENURE_PACKAGES=(
   g++ cmake ninja-build pkg-config libabsl-dev libgtest-dev libgmock-dev libbenchmark-dev
-  libyaml-cpp-dev
+  libyaml-cpp-dev abigail-tools dpkg-dev
   python3 python3-dev python3-venv ca-certificates)
 mkdir -p "$TENURE_LOGS"
 

@@ -16,19 +16,30 @@
 #define TENURE_SCENARIO_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tenure/presets.h"
 
 namespace tenure {
+
+class AnyScheduler;
+
+// Makes the scheduler that a scenario speaks of.
+using SchedulerFactory = std::function<absl::StatusOr<std::unique_ptr<AnyScheduler>>(
+    const std::string& policy, const Parameters& parameters)>;
 
 struct ScenarioOptions {
   std::string policy = "budget";  // a preset: "budget", "ai2", "hier"
   std::string file = "scenario";  // stands before the line in messages
   bool repeat = true;             // also the runs with restores and with shuffled input
   bool keep_log = false;          // fill ScenarioCase::log
+  // Another implementation to be put to the same tests; empty: MakeScheduler.
+  SchedulerFactory make = nullptr;
 };
 
 struct ScenarioCase {

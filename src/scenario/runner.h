@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "scenario_case.h"
 #include "tenure/any_scheduler.h"
+#include "tenure/scenario.h"
 #include "tenure/types.h"
 
 namespace tenure::scenario {
@@ -40,8 +41,12 @@ struct Outcome {
 
 class Runner {
  public:
-  Runner(const Case& c, std::string policy, std::string file, Variant variant)
-      : case_(c), policy_(std::move(policy)), file_(std::move(file)), variant_(variant) {}
+  Runner(const Case& c, const ScenarioOptions& options, Variant variant)
+      : case_(c),
+        policy_(options.policy),
+        file_(options.file),
+        make_(options.make),
+        variant_(variant) {}
 
   // Throws BadScenario.
   Outcome Execute();
@@ -121,6 +126,9 @@ class Runner {
   };
 
   // --- Beginning
+  absl::StatusOr<std::unique_ptr<AnyScheduler>> Make(const Parameters& parameters) const {
+    return make_ ? make_(policy_, parameters) : MakeScheduler(policy_, parameters);
+  }
   void BuildScheduler();
   void AddNodeEntry(const NodeEntry& entry, TimePoint now);
   DomainId Domain(const std::string& path);
@@ -188,6 +196,7 @@ class Runner {
 
   const Case& case_;
   const std::string policy_, file_;
+  const SchedulerFactory make_;
   const Variant variant_;
   Outcome out_;
 

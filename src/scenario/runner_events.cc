@@ -68,7 +68,7 @@ void Runner::Do(const TimelineEntry& entry) {
     for (const auto& option : value) {
       other.options[ToText(option.first)] = ToText(option.second);
     }
-    call("make", [&] { return MakeScheduler(policy_, other.options).status(); });
+    call("make", [&] { return Make(other.options).status(); });
   } else if (action == "drain" || action == "up" || action == "fail") {
     TimePoint since = now;
     if (value.IsMap() && value["since"].IsDefined()) since = TimePoint(ToDuration(value["since"]));
@@ -343,8 +343,7 @@ void Runner::DoRestore(const TimelineEntry& entry) {
 }
 
 void Runner::RestoreFresh(int line) {
-  absl::StatusOr<std::unique_ptr<AnyScheduler>> fresh =
-      MakeScheduler(policy_, OptionsFor(case_, policy_));
+  absl::StatusOr<std::unique_ptr<AnyScheduler>> fresh = Make(OptionsFor(case_, policy_));
   if (!fresh.ok()) return;
   const std::string bytes = s_->Snapshot();
   MustBeOk(line, "restore", (*fresh)->Restore(bytes));

@@ -11,8 +11,7 @@
 namespace tenure::scenario {
 
 void Runner::BuildScheduler() {
-  absl::StatusOr<std::unique_ptr<AnyScheduler>> made =
-      MakeScheduler(policy_, OptionsFor(case_, policy_));
+  absl::StatusOr<std::unique_ptr<AnyScheduler>> made = Make(OptionsFor(case_, policy_));
   if (!made.ok()) throw BadScenario{0, std::string(made.status().message())};
   s_ = *std::move(made);
 

@@ -23,7 +23,7 @@ using scenario::Variant;
 
 void Repeat(const Case& c, const ScenarioOptions& options, const std::vector<std::string>& log,
             const Variant& variant, ScenarioCase& result) {
-  const Outcome again = Runner(c, options.policy, options.file, variant).Execute();
+  const Outcome again = Runner(c, options, variant).Execute();
   const std::string how = variant.restore ? "with a snapshot and restore after every instant"
                                           : absl::StrCat("with the order of equal input shuffled (",
                                                          variant.shuffle, ")");
@@ -52,7 +52,7 @@ ScenarioCase RunCase(const Case& c, const ScenarioOptions& options) {
         absl::StrCat("for ", absl::StrJoin(c.policies, ", "), " only: ", c.because);
     return result;
   }
-  Outcome outcome = Runner(c, options.policy, options.file, Variant{}).Execute();
+  Outcome outcome = Runner(c, options, Variant{}).Execute();
   result.checks = outcome.checks;
   result.failures = std::move(outcome.failures);
   if (options.repeat) {
