@@ -1,0 +1,3 @@
+module tenure.example/kubernetes
+
+go 1.18
