@@ -76,8 +76,9 @@ void Runner::CheckStart(const Start& start, std::span<const NodeId> nodes, const
   }
   for (const auto& [other, promise] : promised_) {
     if (other == start.workload.value() || !spec.funded()) continue;
-    const bool reserved = std::any_of(nodes.begin(), nodes.end(),
-                                      [&promise = promise](NodeId id) { return promise.nodes.contains(id); });
+    const bool reserved = std::any_of(nodes.begin(), nodes.end(), [&promise = promise](NodeId id) {
+      return promise.nodes.contains(id);
+    });
     Check(!reserved || now_ + s_->options().contract.Protection(spec) <= promise.start_by, line_,
           absl::StrCat("law: ", name, " starts on nodes promised by ", Show(promise.start_by),
                        " to ", NameOf(WorkloadId(other))));
