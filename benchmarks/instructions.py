@@ -47,13 +47,13 @@ def count(build: Path) -> dict[str, int]:
                 f"--callgrind-out-file={out}",
                 str(binary),
             ],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode != 0:
             sys.exit(f"error: {binary} failed under valgrind:\n{done.stderr}")
         report = subprocess.run(
             ["callgrind_annotate", "--inclusive=yes", "--threshold=100", str(out)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True,
+            capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
     counts = {}
     for line in done.stdout.splitlines():

@@ -173,7 +173,8 @@ struct FullCluster {
   }
 };
 
-// The first search of a round, which knows nothing about the nodes yet.
+// A search of a new round, in a pass that has stopped runs before: it knows nothing about keys and
+// verdicts, but may have the order of the nodes.
 void FindVictims(benchmark::State& state, const FullCluster& full, const Shape& shape,
                  bool expected) {
   const PolicyContext context{full.tree, full.ranking, full.now};

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds the release preset and measures:
-#   bash benchmarks/run.sh --json FILE             # the targets, as [{name, value, unit, target, met, how}]
-#   bash benchmarks/run.sh --json FILE --trace SWF # with the trace row; needs build/venv (tests/setup.sh)
-#   bash benchmarks/run.sh [PATTERN]               # all benchmarks whose name matches, and growth
+#   bash benchmarks/run.sh --json FILE              # targets: [{name, value, unit, target, met, how}]
+#   bash benchmarks/run.sh --json FILE --trace SWF  # with the trace; needs build/venv
+#   bash benchmarks/run.sh [PATTERN]                # all benchmarks whose name matches, and growth
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "$root"

@@ -359,11 +359,18 @@ class Cluster {
   template <class Edit>
   void Change(NodeId id, Edit&& edit) {
     Node& n = nodes_[id.value()];
+    const Marks before = MarksOf(n);
     free_ -= Available(n);
     edit(n);
     free_ += Available(n);
-    if (!stale_) Index(n);
+    if (!stale_) Index(n, before);
   }
+
+  // In which bitmaps of its pool a node is.
+  struct Marks {
+    bool sessions = false, closing = false, vacating = false;
+  };
+  static Marks MarksOf(const Node& n) { return {n.sessions > 0, n.closing, n.soon() > n.free()}; }
 
   static GpuCount Available(const Node& n) { return GpuCount(n.up() ? std::max(0, n.free()) : 0); }
 
@@ -377,14 +384,16 @@ class Cluster {
     IndexOf(pools_[pool_of_type_[n.type.value()]], n).Set(n.slot, internal::FreeIndex::kAbsent);
   }
 
-  void Index(const Node& n) {
+  // `before`: the marks under which it was indexed last.
+  void Index(const Node& n, const Marks& before) {
     Pool& pool = pools_[pool_of_type_[n.type.value()]];
     const std::int16_t level =
         n.up() ? static_cast<std::int16_t>(std::max(0, n.free())) : internal::FreeIndex::kAbsent;
     IndexOf(pool, n).Set(n.slot, level);
-    pool.sessions.Set(n.slot, n.sessions > 0);
-    pool.closing.Set(n.slot, n.closing);
-    pool.vacating.Set(n.slot, n.soon() > n.free());
+    const Marks now = MarksOf(n);
+    if (now.sessions != before.sessions) pool.sessions.Set(n.slot, now.sessions);
+    if (now.closing != before.closing) pool.closing.Set(n.slot, now.closing);
+    if (now.vacating != before.vacating) pool.vacating.Set(n.slot, now.vacating);
   }
 
   void Rebuild();
@@ -497,7 +506,7 @@ inline void Cluster::Rebuild() {
       x.lane = s >= n - lane;
       (x.lane ? p.declared_lane : p.declared).Set(x.slot, static_cast<std::int16_t>(x.gpus));
       free_ += Available(x);
-      Index(x);
+      Index(x, Marks());
     }
   }
 }
