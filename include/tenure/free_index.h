@@ -160,6 +160,7 @@ class FreeIndex {
   void VisitTightest(std::int64_t min_level, std::size_t begin, std::size_t end,
                      Visit&& visit) const {
     for (std::size_t l = First(min_level); l < levels_; ++l) {
+      if (bits_[l].empty()) continue;
       for (std::int64_t s = bits_[l].NextFrom(begin); s >= 0 && s < static_cast<std::int64_t>(end);
            s = bits_[l].NextFrom(static_cast<std::size_t>(s) + 1)) {
         if (!visit(static_cast<std::size_t>(s))) return;
