@@ -33,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The lines of one table, and on how many of the seeds it is run."""
+    """The lines of one table and the seeds of their cases."""
 
     name: str
     lines: tuple[Line, ...]
@@ -117,61 +117,60 @@ ABLATIONS: tuple[tuple[str, dict[str, str]], ...] = (
 
 
 def ablation(seeds: Sequence[int]) -> Experiment:
-    lines = [line(label, seeds, 1.7, parameters=parameters) for label, parameters in ABLATIONS]
+    lines = [
+        line(label, seeds, load, parameters=parameters)
+        for load in (1.3, 1.7)
+        for label, parameters in ABLATIONS
+    ]
     return Experiment("ablation", tuple(lines), tuple(seeds))
-
-
-def ablation_light(seeds: Sequence[int]) -> Experiment:
-    lines = [line(label, seeds[:4], 1.3, parameters=parameters) for label, parameters in ABLATIONS]
-    return Experiment("ablation_light", tuple(lines), tuple(seeds[:4]))
 
 
 def caps(seeds: Sequence[int]) -> Experiment:
     """Users who want the longest minimum declare the cap."""
     lines = [
         line(
-            f"{hours} h", seeds[:3], load,
+            f"{hours} h", seeds, load,
             parameters={} if hours == 8 else {"cap": f"{hours}h"},
             world={} if hours == 8 else {"mincap": hours * HOUR},
         )
         for load in (1.3, 1.7)
         for hours in (1, 2, 4, 8, 12, 24)
     ]  # fmt: skip
-    return Experiment("caps", tuple(lines), tuple(seeds[:3]))
+    return Experiment("caps", tuple(lines), tuple(seeds))
 
 
 def windows(seeds: Sequence[int]) -> Experiment:
     lines = [
         line(
-            f"{days} d", seeds[:3], load,
+            f"{days} d", seeds, load,
             parameters={} if days == 7 else {"lookback": f"{24 * days}h"},
         )
         for load in (1.3, 1.7)
         for days in (1, 3, 7, 14)
     ]  # fmt: skip
-    return Experiment("windows", tuple(lines), tuple(seeds[:3]))
+    return Experiment("windows", tuple(lines), tuple(seeds))
 
 
 def loads(seeds: Sequence[int]) -> Experiment:
     lines = [
-        line(f"{load}", seeds[:3], load, policy, group=policy)
+        line(f"{load}", seeds, load, policy, group=policy)
         for policy in ("fairtree", "ai2", "budget")
         for load in (1.0, 1.3, 1.5, 1.7, 2.0)
     ]
-    return Experiment("loads", tuple(lines), tuple(seeds[:3]))
+    return Experiment("loads", tuple(lines), tuple(seeds))
 
 
 def hosts(seeds: Sequence[int]) -> Experiment:
     """Hosts that fail or turn unhealthy, and resumed runs of which some fail."""
     lines = [
         line(
-            policy, seeds[:3], load, policy, group=f"{load}, {days} d",
+            policy, seeds, load, policy, group=f"{load}, {days} d",
             faults=Faults(mean_uptime=days * DAY, failed_resume_permille=20),
         )
         for load, days in ((1.3, 60), (1.7, 60), (1.7, 15))
         for policy in ("priority", "fairtree-preempt", "ai2", "budget")
     ]  # fmt: skip
-    return Experiment("hosts", tuple(lines), tuple(seeds[:3]))
+    return Experiment("hosts", tuple(lines), tuple(seeds))
 
 
 # Leaves that play, by share: 12 %, 7 %, 3 %.
@@ -180,25 +179,25 @@ GAMES = ("inflate", "split", "pieces", "resubmit", "hold", "subaccounts", "high"
 
 
 def gaming(seeds: Sequence[int]) -> Experiment:
-    lines = [line("honest", seeds[:3], 1.5, group="honest")]
+    lines = [line("honest", seeds, 1.5, group="honest")]
     lines += [
-        line(strategy, seeds[:3], 1.5, game=(strategy, leaf), group=path)
+        line(strategy, seeds, 1.5, game=(strategy, leaf), group=path)
         for leaf, path in GAMERS
         for strategy in GAMES
     ]
-    lines.append(line("honest", seeds[:3], 1.5, "ai2", group="ai2: honest"))
+    lines.append(line("honest", seeds, 1.5, "ai2", group="ai2: honest"))
     lines += [
-        line(strategy, seeds[:3], 1.5, "ai2", game=(strategy, 4), group="ai2: vision/generation")
+        line(strategy, seeds, 1.5, "ai2", game=(strategy, 4), group="ai2: vision/generation")
         for strategy in ("inflate", "split", "resubmit", "hold", "high")
     ]
-    return Experiment("gaming", tuple(lines), tuple(seeds[:3]))
+    return Experiment("gaming", tuple(lines), tuple(seeds))
 
 
 def nights(seeds: Sequence[int]) -> Experiment:
     """Honest sessions that sleep from 20:00 to 9:00."""
     lines = [
         line(
-            f"{policy}, {share} asleep at night", seeds[:3], load, policy,
+            f"{policy}, {share} asleep at night", seeds, load, policy,
             simulation={"idle_nights_permille": permille} if permille else {},
         )
         for load in (1.3, 1.7)
@@ -207,7 +206,7 @@ def nights(seeds: Sequence[int]) -> Experiment:
             ("ai2", "none", 0), ("ai2", "half", 500),
         )
     ]  # fmt: skip
-    return Experiment("nights", tuple(lines), tuple(seeds[:3]))
+    return Experiment("nights", tuple(lines), tuple(seeds))
 
 
 SHAPES: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -225,12 +224,12 @@ SHAPES: tuple[tuple[str, dict[str, Any]], ...] = (
 
 def shapes(seeds: Sequence[int]) -> Experiment:
     lines = [
-        line(policy, seeds[:3], 1.5, policy, world=world, group=label)
+        line(policy, seeds, 1.5, policy, world=world, group=label)
         for label, world in SHAPES
         for policy in ("ai2", "budget")
         if policy == "budget" or not world or "gpus" in world or "largest_percent" in world
     ]
-    return Experiment("shapes", tuple(lines), tuple(seeds[:3]))
+    return Experiment("shapes", tuple(lines), tuple(seeds))
 
 
 def philly(data: Path) -> Experiment:
@@ -257,10 +256,10 @@ def forecasts(seeds: Sequence[int]) -> Experiment:
     """From declared minimums, and from requested run times."""
     lines = [
         line(
-            basis, seeds[:3], load,
+            basis, seeds, load,
             simulation={"forecast_interval": 2 * HOUR, "forecast_limits": limits},
         )
         for load in (1.3, 1.7)
         for basis, limits in (("minimums", False), ("requested times", True))
     ]  # fmt: skip
-    return Experiment("forecasts", tuple(lines), tuple(seeds[:3]))
+    return Experiment("forecasts", tuple(lines), tuple(seeds))

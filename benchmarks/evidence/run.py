@@ -40,14 +40,14 @@ HELD_OUT = "51-56"
 ALL = (*sc.SECTIONS, "philly", "acceptance")
 
 
-def run(cases: Sequence[Case], store: Store, jobs: int) -> float:
-    """Simulate what the store lacks; returns the seconds that took."""
+def run(cases: Sequence[Case], store: Store, jobs: int) -> None:
+    """Simulate what the store lacks."""
     missing = [case for case in cases if store.get(case) is None]
     # Neighbours share a world, which is then generated once.
     missing.sort(key=lambda case: str(sorted(case.world.items())))
     print(f"{len(cases)} simulations, {len(missing)} of them to be run", flush=True)
     if not missing:
-        return 0.0
+        return
     begin = time.monotonic()
     done = 0
 
@@ -63,7 +63,6 @@ def run(cases: Sequence[Case], store: Store, jobs: int) -> float:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
         run_cases(missing, executor=pool, each=keep)
-    return time.monotonic() - begin
 
 
 def with_defaults(experiment: Experiment, defaults: Mapping[str, str]) -> Experiment:
@@ -132,7 +131,7 @@ def main() -> None:
     def rows_of_default(experiment: Experiment, line: Line) -> list[Row]:
         return rows_of(experiment, with_defaults(Experiment("", (line,)), defaults).lines[0])
 
-    spent, cases = 0.0, {}
+    cases: dict[str, Case] = {}
     for name in chosen:
         if name == "acceptance":
             continue
@@ -144,7 +143,7 @@ def main() -> None:
             only = arguments.policies.split(",")
             run([c for c in own.values() if c.policy in only], store, arguments.jobs)
             continue
-        spent += run(list(own.values()), store, arguments.jobs)
+        run(list(own.values()), store, arguments.jobs)
         cases |= own
 
         def rows(line: Line, experiment: Experiment = experiment) -> list[Row]:
@@ -156,14 +155,14 @@ def main() -> None:
         pictures.draw(name, experiment, rows, arguments.readme.parent)
     if "acceptance" in chosen and arguments.policies is None:
         write_section(arguments.readme, "acceptance", acceptance.table(seeds, rows_of_default))
-    if spent > 0 and not arguments.sections:
-        cpu = sum((store.get(case) or {"sim_wall_s": 0.0})["sim_wall_s"] for case in cases.values())
+    if not arguments.sections and arguments.policies is None:
+        walls = [row["sim_wall_s"] for c in cases.values() if (row := store.get(c)) is not None]
         write_section(
             arguments.readme,
             "time",
-            f"The tables below are {len(cases)} simulations, together {cpu / 60:.0f} min of "
-            f"simulating, run in {arguments.jobs} processes on {os.cpu_count()} cores that had "
-            "other work to do as well.",
+            f"{len(walls):,} simulations, each once although several tables show it, took "
+            f"{sum(walls) / 60:.0f} min together: half of that on two cores. Measured while other "
+            "programs had most of the machine.",
         )
 
 

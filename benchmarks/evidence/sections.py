@@ -303,7 +303,6 @@ SECTIONS: dict[str, tuple[Callable[[Sequence[int]], Experiment], Callable[[Exper
 SECTIONS = {
     "published": (ex.published, published),
     "ablation": (ex.ablation, differences),
-    "ablation_light": (ex.ablation_light, differences),
     "caps": (ex.caps, upright("cap")),
     "windows": (ex.windows, upright("window")),
     "notice": (ex.notice, upright("saving at a stop")),
