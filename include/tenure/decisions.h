@@ -121,6 +121,8 @@ struct SearchRecord {
   std::uint32_t seed = 0;
   std::uint32_t winner = 0;                   // 0: the pass without a search
   std::uint64_t price_before = 0, price = 0;  // GPU-minutes: of trial 0 and of the winner
+  // So far: back ends that failed, or that answered what their plan does not cost.
+  std::uint64_t faults = 0;
   friend bool operator==(const SearchRecord&, const SearchRecord&) = default;
 };
 

@@ -68,11 +68,13 @@ struct Result {
 class PlanSearch {
  public:
   explicit PlanSearch(const SearchOptions& options = {}) : options_(options) {}
-  PlanSearch(const PlanSearch& other) : options_(other.options_), faults_(other.faults_) {}
+  PlanSearch(const PlanSearch& other)
+      : options_(other.options_), faults_(other.faults_), last_fault_(other.last_fault_) {}
   PlanSearch& operator=(const PlanSearch& other) {
     if (this == &other) return *this;
     options_ = other.options_;  // the open back end stays
     faults_ = other.faults_;
+    last_fault_ = other.last_fault_;
     return *this;
   }
   const SearchOptions& options() const { return options_; }
@@ -85,15 +87,20 @@ class PlanSearch {
   // for. `data` must pass WorldData::Check.
   void Probe(const WorldData& data, std::vector<u8>& possible);
 
-  // Back ends that failed or reported a price that is not that of the plan.
+  // Runs that failed; back ends that failed or reported a price that is not that of the plan.
   std::uint64_t faults() const { return faults_; }
+  // What the last of them was; ok if there was none.
+  const absl::Status& last_fault() const { return last_fault_; }
 
   // Replaces the back end: for tests.
   void SetBackend(std::unique_ptr<Backend> backend) { backend_ = std::move(backend); }
 
  private:
+  void Fault(absl::Status status) {
+    ++faults_;
+    last_fault_ = std::move(status);
+  }
   absl::Status Open();
-  Backend& Choose(const World& world);
   u8* Scratch(const World& world) {
     scratch_.resize(LayoutOf(world).bytes / 8 + 1);
     return reinterpret_cast<u8*>(scratch_.data());
@@ -101,6 +108,7 @@ class PlanSearch {
 
   SearchOptions options_;
   std::uint64_t faults_ = 0;
+  absl::Status last_fault_;
   std::unique_ptr<Backend> backend_;  // the one asked for; nullptr: the CPU
   CpuBackend cpu_;
   std::vector<u64> scratch_;
@@ -162,11 +170,17 @@ inline void PlanSearch::Probe(const WorldData& data, std::vector<u8>& possible) 
 }
 
 inline absl::StatusOr<Result> PlanSearch::Run(const WorldData& data) {
-  if (absl::Status s = data.Check(); !s.ok()) return s;
+  if (absl::Status s = data.Check(); !s.ok()) {
+    Fault(s);
+    return s;
+  }
   if (options_.trials == 0 || options_.trials > kMaxTrials) {
     return absl::InvalidArgumentError(absl::StrCat("plan search of ", options_.trials, " trials"));
   }
-  if (absl::Status s = Open(); !s.ok()) return s;
+  if (absl::Status s = Open(); !s.ok()) {
+    Fault(s);
+    return s;
+  }
   const World world = data.View();
   Params params;
   params.seed = options_.seed;
@@ -204,7 +218,7 @@ inline absl::StatusOr<Result> PlanSearch::Run(const WorldData& data) {
       absl::Status s = loaded ? absl::OkStatus() : backend->Load(data, world);
       if (s.ok()) s = backend->Best(params, &price);
       if (!s.ok()) {  // a lost device: the CPU computes the same
-        ++faults_;
+        Fault(std::move(s));
         backend = &cpu_;
         result.backend = backend->kind();
         backend->Load(data, world).IgnoreError();
@@ -226,7 +240,9 @@ inline absl::StatusOr<Result> PlanSearch::Run(const WorldData& data) {
       result.winner = number(best);
       result.plan = std::move(plan);
     } else {
-      ++faults_;
+      Fault(absl::InternalError(absl::StrCat("plan search: back end ", ToString(result.backend),
+                                             " reported trial ", number(best), " at ",
+                                             best >> kTrialBits, " GPU-minutes, which it is not")));
       best = result.price_zero;
     }
   }

@@ -53,6 +53,7 @@
 #include "tenure/preemption.h"
 #include "tenure/ranking.h"
 #include "tenure/reservation.h"
+#include "tenure/search_scene.h"
 #include "tenure/stoppable_runs.h"
 #include "tenure/token_bucket.h"
 #include "tenure/types.h"
@@ -97,12 +98,6 @@ struct SchedulerOptions {
        preemption_burst, session_cap, search, search_tolerance);
   }
 };
-
-namespace internal {
-struct SearchScene;
-struct SearchKinds;
-struct PassScore;
-}  // namespace internal
 
 template <class Policy>
 class Scheduler {
@@ -236,6 +231,7 @@ class Scheduler {
   // Back ends of the plan search that failed or answered what their plan does not cost; the pass
   // then went on without them. Not part of the state.
   std::uint64_t search_faults() const { return plan_search_.faults(); }
+  absl::Status last_search_fault() const { return plan_search_.last_fault(); }
   std::size_t workloads() const { return table_.size(); }
   const WorkloadTable& table() const { return table_; }
   // What the next pass may stop, as of the last one.
@@ -399,7 +395,7 @@ class Scheduler {
   NodeList Record(const Workload& w);
   TimePoint NextWakeup();
 
-  // Plan search (scheduler_search.h).
+  // Plan search (scheduler_scene.h, scheduler_search.h).
   void SearchAndServe();
   void DescribeNodes(internal::SearchScene& scene) const;
   void DescribeVictims(internal::SearchScene& scene) const;
@@ -477,6 +473,7 @@ class Scheduler {
 #include "tenure/scheduler_promises.h"     // IWYU pragma: export
 #include "tenure/scheduler_queues.h"       // IWYU pragma: export
 #include "tenure/scheduler_runs.h"         // IWYU pragma: export
+#include "tenure/scheduler_scene.h"        // IWYU pragma: export
 #include "tenure/scheduler_search.h"       // IWYU pragma: export
 #include "tenure/scheduler_world.h"        // IWYU pragma: export
 

@@ -81,7 +81,7 @@ py::tuple ToTuple(const Decisions& d) {
   const SearchRecord& s = d.search;
   return py::make_tuple(starts, ToTuples(d.stops), holds, promises, UsOrNever(d.next_wakeup),
                         py::make_tuple(ToString(s.outcome), ToString(s.backend), s.trials, s.seed,
-                                       s.winner, s.price_before, s.price));
+                                       s.winner, s.price_before, s.price, s.faults));
 }
 
 }  // namespace

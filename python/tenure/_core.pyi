@@ -125,7 +125,7 @@ _Start = tuple[int, int, list[int], int]
 _Stop = tuple[int, int, str, int | None, int, int]
 _Hold = tuple[int, list[int], int, int | None]
 _Promise = tuple[int, list[int], int]
-_Search = tuple[str, str, int, int, int, int, int]
+_Search = tuple[str, str, int, int, int, int, int, int]
 
 class Scheduler:
     def __init__(self, *, policy: str, parameters: dict[str, str]) -> None: ...

@@ -82,6 +82,7 @@ class SearchRecord:
     `outcome` is "none" (off, or nothing could be placed), "no-gain", "taken" (the decisions are
     those of trial `winner`), "refused" or "failed"; `backend` "off", "cpu" or "cuda". `trials` were
     made. Prices in GPU-minutes: `price_before` without the search, `price` of the winner.
+    `faults` counts, so far, back ends that failed or answered what their plan does not cost.
     """
 
     outcome: str
@@ -91,6 +92,7 @@ class SearchRecord:
     winner: int
     price_before: int
     price: int
+    faults: int
 
 
 @dataclass(frozen=True)
