@@ -263,4 +263,11 @@ inline absl::StatusOr<std::unique_ptr<AnyScheduler>> MakeScheduler(
 
 }  // namespace tenure
 
+#ifdef TENURE_PRESETS_ARE_COMPILED  // elsewhere: CMake target tenure::presets
+namespace tenure {
+extern template class SchedulerOf<Ai2Policy>;
+extern template class SchedulerOf<BudgetPolicy>;
+}  // namespace tenure
+#endif
+
 #endif  // TENURE_ANY_SCHEDULER_H_

@@ -477,4 +477,11 @@ class Scheduler {
 #include "tenure/scheduler_search.h"       // IWYU pragma: export
 #include "tenure/scheduler_world.h"        // IWYU pragma: export
 
+#ifdef TENURE_PRESETS_ARE_COMPILED  // elsewhere: CMake target tenure::presets
+namespace tenure {
+extern template class Scheduler<Ai2Policy>;
+extern template class Scheduler<BudgetPolicy>;
+}  // namespace tenure
+#endif
+
 #endif  // TENURE_SCHEDULER_H_

@@ -118,4 +118,11 @@ class SchedulerEngine : public Engine {
 
 }  // namespace tenure::sim
 
+#ifdef TENURE_PRESETS_ARE_COMPILED  // elsewhere: CMake target tenure::presets
+namespace tenure::sim {
+extern template class SchedulerEngine<Ai2Policy>;
+extern template class SchedulerEngine<BudgetPolicy>;
+}  // namespace tenure::sim
+#endif
+
 #endif  // TENURE_SIM_SCHEDULER_ENGINE_H_
