@@ -26,7 +26,7 @@ BOUNDS: tuple[tuple[float, str, str, str, float, str], ...] = (
     (1.3, "waste", "waste", "<=", 0.04, "%"),
     (1.3, "wait_s.debug.p90", "debug wait p90", "<=", 30, "s"),
     (1.3, "wait_s.all.p50", "wait p50, all funded", "<=", 24, "s"),
-    (1.3, "wait_s.all.p90", "wait p90, all funded", "<=", 1800, "h"),
+    (1.3, "wait_s.all.p90", "wait p90, all funded", "<=", 1800, "s"),
     (1.3, "wait_s.gang.p90", "gang wait p90 from submission", "<=", 60 * 3600, "h"),
     (1.3, "gangs_done_share", "gangs finished", ">=", 0.84, "%"),
     (1.7, "owed_cum", "owed time delivered", ">=", 0.985, "%"),
@@ -34,7 +34,7 @@ BOUNDS: tuple[tuple[float, str, str, str, float, str], ...] = (
     (1.7, "owed_cum_worst_program", "worst program", ">=", 0.95, "%"),
     (1.7, "waste", "waste", "<=", 0.05, "%"),
     (1.7, "wait_s.debug.p90", "debug wait p90", "<=", 30, "s"),
-    (1.7, "wait_s.all.p90", "wait p90, all funded", "<=", 1.8 * 3600, "h"),
+    (1.7, "wait_s.all.p90", "wait p90, all funded", "<=", 1.8 * 3600, "s"),
     (1.7, "wait_s.gang.p90", "gang wait p90 from submission", "<=", 110 * 3600, "h"),
     (1.7, "gangs_done_share", "gangs finished", ">=", 0.57, "%"),
 )
