@@ -61,10 +61,14 @@ def table(seeds: Sequence[int], rows_of: RowsOf) -> str:
     def add_values(
         target: str, numbers: Sequence[float], relation: str, bound: float, how: str
     ) -> None:
-        worst = min(numbers) if relation == ">=" else max(numbers)
         unit = " %" if how == "%" else ""
+        stated = f"{target} {relation} {tb.written(bound, how)}{unit}"
+        if not numbers:
+            add(stated, "nothing to measure", "-")
+            return
+        worst = min(numbers) if relation == ">=" else max(numbers)
         add(
-            f"{target} {relation} {tb.written(bound, how)}{unit}",
+            stated,
             f"{tb.in_words(numbers, how)}; worst seed {tb.written(worst, how)}",
             verdict(mean(numbers) or 0.0, relation, bound, how),
         )

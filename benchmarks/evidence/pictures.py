@@ -90,8 +90,9 @@ def published(experiment: Experiment, rows: Rows) -> Figure:
                 axes.set_yticklabels([])
     # The columns share their limits, so that all rows have to be drawn before.
     for c, (_, name, _) in enumerate(figures):
-        if not name.startswith("wait"):
-            grid[0][c].set_xlim(0, 1.04 * max(row[c].dataLim.x1 for row in grid))
+        ends = [row[c].dataLim.x1 for row in grid if row[c].lines]
+        if ends and max(ends) > 0 and not name.startswith("wait"):
+            grid[0][c].set_xlim(0, 1.04 * max(ends))
     return figure
 
 
