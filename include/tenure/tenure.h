@@ -290,9 +290,9 @@ TENURE_API tenure_status tenure_scheduler_snapshot(const tenure_scheduler* sched
                                                    size_t capacity, size_t* out_size);
 
 /* Puts the state of a snapshot in place of the present one; decisions that wait to be fetched are
- * dropped. Afterwards compare with what really runs: tenure_scheduler_reconcile. A checksum finds
- * damage, not forgery: take snapshots from where only you can write. INVALID_ARGUMENT: damaged, or not
- * a snapshot of this version; FAILED_PRECONDITION: taken with other options. */
+ * dropped. Then compare with what really runs: tenure_scheduler_reconcile. A checksum finds damage,
+ * not forgery: take snapshots from where only you can write. INVALID_ARGUMENT: damaged, or not of
+ * this version; FAILED_PRECONDITION: taken with other options. */
 TENURE_API tenure_status tenure_scheduler_restore(tenure_scheduler* scheduler, const void* bytes,
                                                   size_t size);
 
@@ -371,7 +371,7 @@ typedef struct tenure_node_info {
   int32_t reserved;       /* a gang is promised a start on it */
   int32_t in_maintenance; /* closed now; takes nothing, whatever its health */
   uint32_t padding;
-  int64_t closes_us; /* when announced maintenance begins or began, or TENURE_NEVER */
+  int64_t closes_us; /* for maintenance: so early that its runs have their grace; or TENURE_NEVER */
 } tenure_node_info;
 #define TENURE_NODE_INFO_INIT \
   { sizeof(tenure_node_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -805,8 +805,8 @@ typedef struct tenure_policy_hooks {
   /* 1: it is tried before all requests of tier 2, which is any other number. What it is given has
    * tier 1. */
   int32_t (*tier)(void* user, const tenure_requester_view* requester);
-  /* Whether `requester`, which is funded, may have `victim` stopped, which is unfunded or past its
-   * protection. */
+  /* May `requester`, which is funded, have `victim` stopped, which is unfunded or past protection?
+   * A smaller `allocation_placed_mgpu` of the victim must not turn a no into a yes. */
   int32_t (*may_preempt)(void* user, const tenure_requester_view* requester,
                          const tenure_run_view* victim);
   /* Lower is stopped first. In [0, 2^41 x its GPUs]; as above. */
