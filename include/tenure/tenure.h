@@ -130,7 +130,7 @@ typedef enum tenure_status {
   /* Memory ran out, or the library or a callback failed in a way that must not happen. If that was
    * in the middle of a change the scheduler is broken from then on: every call but
    * tenure_scheduler_destroy and tenure_scheduler_restore answers TENURE_ERROR_INTERNAL. Restore
-   * the last snapshot, which makes it whole again. */
+   * the last snapshot, which makes it whole; the memory of what broke is not given back. */
   TENURE_ERROR_OUT_OF_MEMORY = -9,
   TENURE_ERROR_INTERNAL = -10
 } tenure_status;

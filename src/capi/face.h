@@ -53,7 +53,13 @@ struct tenure_options {
 };
 
 struct tenure_scheduler {
+  // Containers are not whole when an allocation failed inside them: what broke is left behind, not
+  // destroyed.
+  ~tenure_scheduler() {
+    if (broken) (void)engine.release();
+  }
   std::unique_ptr<tenure::AnyScheduler> engine;
+  std::shared_ptr<const tenure::AnyScheduler> blank;  // as it was made, to begin anew from
   tenure::capi::LogSink log;
   const tenure::Decisions* last = nullptr;  // of the last pass
   bool unfetched = false;                   // they did not fit into the caller's buffers

@@ -145,6 +145,7 @@ tenure_status tenure_scheduler_create(const tenure_options* options, tenure_sche
     auto scheduler = std::make_unique<tenure_scheduler>();
     absl::StatusOr<std::unique_ptr<AnyScheduler>> engine = tenure::capi::MakeEngine(options);
     if (!engine.ok()) return engine.status();
+    scheduler->blank = (*engine)->Clone();
     scheduler->engine = *std::move(engine);
     if (options != nullptr) scheduler->log = options->log;
     *out = scheduler.release();
@@ -164,6 +165,7 @@ tenure_status tenure_scheduler_clone(const tenure_scheduler* scheduler, tenure_s
     if (out == nullptr) return Invalid("out is NULL");
     auto copy = std::make_unique<tenure_scheduler>();
     copy->engine = engine.Clone();
+    copy->blank = scheduler->blank;
     copy->log = scheduler->log;
     *out = copy.release();
     return {};
@@ -189,9 +191,15 @@ tenure_status tenure_scheduler_restore(tenure_scheduler* scheduler, const void* 
   return Enter(scheduler, "tenure_scheduler_restore",
                scheduler == nullptr ? nullptr : &scheduler->broken, true, [&]() -> Answer {
                  if (bytes == nullptr) return Invalid("bytes is NULL");
-                 const absl::Status s =
-                     scheduler->engine->Restore(std::string(static_cast<const char*>(bytes), size));
-                 if (!s.ok()) return s;
+                 const std::string state(static_cast<const char*>(bytes), size);
+                 std::unique_ptr<AnyScheduler> anew;
+                 if (scheduler->broken) anew = scheduler->blank->Clone();
+                 AnyScheduler& target = anew != nullptr ? *anew : *scheduler->engine;
+                 if (const absl::Status s = target.Restore(state); !s.ok()) return s;
+                 if (anew != nullptr) {
+                   (void)scheduler->engine.release();
+                   scheduler->engine = std::move(anew);
+                 }
                  scheduler->last = nullptr;
                  scheduler->unfetched = scheduler->broken = false;
                  return {};
