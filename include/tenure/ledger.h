@@ -166,7 +166,8 @@ class Ledger {
       auto low = absl::Int128Low64(committed_until);
       ar(funded, unfunded, placed, queued, placed_charge, queued_charge, sessions, committed, high,
          low);
-      committed_until = absl::MakeInt128(high, low);
+      // A snapshot writes nothing: others may read at the same time.
+      if constexpr (Archive::kReading) committed_until = absl::MakeInt128(high, low);
     }
   };
 
