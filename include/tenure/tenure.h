@@ -377,8 +377,8 @@ typedef struct tenure_node_info {
   { sizeof(tenure_node_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* NOT_FOUND. */
-TENURE_API tenure_status
-tenure_node_describe(const tenure_scheduler* scheduler, uint32_t node, tenure_node_info* out);
+TENURE_API tenure_status tenure_node_describe(const tenure_scheduler* scheduler, uint32_t node,
+                                              tenure_node_info* out);
 TENURE_API tenure_status tenure_node_find(const tenure_scheduler* scheduler, const char* name,
                                           uint32_t* out_node);
 /* The name with its NUL. *out_size: bytes without it; it needs room for one more. */
