@@ -42,7 +42,7 @@ BOUNDS: tuple[tuple[float, str, str, str, float, str], ...] = (
 
 def verdict(value: float, relation: str, bound: float, how: str) -> str:
     missed = value - bound if relation == "<=" else bound - value
-    unit = " % points" if how == "%" else ""
+    unit = " percentage points" if how == "%" else ""
     return "met" if missed <= 0 else f"**missed by {tb.written(missed, how)}{unit}**"
 
 
