@@ -331,7 +331,8 @@ void LawChecker<Policy>::CheckSessionCap(const ShadowWorkload& w, const Response
   }
 }
 
-// Inside a leaf, requests of the same kind are served in order: priority, then first submission.
+// Inside a leaf, requests of the same kind are served in order: priority, then first submission. A
+// gang that was stopped saves up for its next promise; those behind it may have theirs meanwhile.
 template <class Policy>
 void LawChecker<Policy>::CheckOrder(const Response& r) {
   const auto alike = [](const ShadowWorkload& a, const ShadowWorkload& b) {
@@ -341,7 +342,8 @@ void LawChecker<Policy>::CheckOrder(const Response& r) {
            a.spec.topology_level == b.spec.topology_level &&
            a.spec.workload_class == b.spec.workload_class && a.spec.minimum == b.spec.minimum;
   };
-  std::set<WorkloadId> served;
+  std::set<WorkloadId> served, promised;
+  for (const auto& p : r.promises) promised.insert(p.workload);
   for (const auto& p : r.starts) served.insert(p.workload);
   for (const auto& p : r.holds) served.insert(p.workload);
   for (WorkloadId id : served) {
@@ -349,7 +351,7 @@ void LawChecker<Policy>::CheckOrder(const Response& r) {
     if (w == nullptr || w->state != WorkloadState::kPending || w->renewing) continue;
     for (const auto& [other, x] : model_.workloads) {
       if (x.state != WorkloadState::kPending || served.count(other) > 0 || !alike(*w, x)) continue;
-      if (x.avoid_until > model_.now) continue;
+      if (x.avoid_until > model_.now || (x.stops > 0 && promised.count(id) > 0)) continue;
       const bool first = w->funded && x.spec.priority != w->spec.priority
                              ? x.spec.priority > w->spec.priority
                              : std::pair(x.submitted, other) < std::pair(w->submitted, id);
