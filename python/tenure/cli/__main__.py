@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tenure.cli`."""
+"""``python -m tenure.cli``: the command line."""
 
 from tenure.cli import main
 
-main()
+if __name__ == "__main__":
+    main()
