@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The policy of main.cc through the C library: hooks instead of a class. Teams are ordered by *lag*,
- * the GPU-time a team is behind its entitlement over the last day. Exits with 0 if every expectation
- * holds.
+ * The policy of main.cc through the C library: hooks instead of a class. Teams are ordered by
+ * *lag*, the GPU-time a team is behind its entitlement over the last day. Exits with 0 if every
+ * expectation holds.
  */
 #define TENURE_EXPERIMENTAL
 #include <stdio.h>
@@ -16,34 +16,34 @@
 
 /* Use minus what the entitlement was worth in a day, in GPU-milliseconds. Keys are not negative, so
  * it is counted from far below any lag. */
-static int64_t rank_key(void *user, const tenure_allocation_view *a) {
+static int64_t rank_key(void* user, const tenure_allocation_view* a) {
   const int64_t worth = a->entitlement_mgpu * (24 * HOUR_US / 1000);
   (void)user;
   return (INT64_C(1) << 50) + (a->used_gpu_us - worth) / 1000;
 }
-static int32_t tier(void *user, const tenure_requester_view *r) {
+static int32_t tier(void* user, const tenure_requester_view* r) {
   (void)user, (void)r;
   return 1;
 }
 /* Asked only about runs that are past their minimum or unfunded. The gap is in the unit of the key:
  * one GPU-hour. */
-static int32_t may_preempt(void *user, const tenure_requester_view *r, const tenure_run_view *v) {
+static int32_t may_preempt(void* user, const tenure_requester_view* r, const tenure_run_view* v) {
   (void)user, (void)r;
   return !v->funded || v->gap_us > 3600 * 1000;
 }
 /* The youngest run is stopped first: what has run longest is closest to its end. */
-static int64_t victim_cost(void *user, const tenure_run_view *v) {
+static int64_t victim_cost(void* user, const tenure_run_view* v) {
   (void)user;
   return (v->now_us - v->start_us) / 1000 + (v->funded ? INT64_C(1) << 40 : 0);
 }
 /* Free GPUs are taken where as many as possible are free, so that heat spreads. */
-static int64_t node_score(void *user, const tenure_node_view *n) {
+static int64_t node_score(void* user, const tenure_node_view* n) {
   (void)user;
   return n->free_gpus;
 }
 
 static int failures;
-static void expect(int holds, const char *what) {
+static void expect(int holds, const char* what) {
   printf("%s  %s\n", holds ? "ok    " : "FAILED", what);
   failures += !holds;
 }
@@ -53,7 +53,7 @@ static void check(tenure_status status) {
   exit(2);
 }
 
-static tenure_scheduler *scheduler;
+static tenure_scheduler* scheduler;
 static tenure_start starts[8];
 static tenure_stop stops[8];
 static uint32_t nodes[32];
@@ -80,7 +80,7 @@ static void pass(int64_t now_us) {
 
 int main(void) {
   tenure_policy_hooks hooks = TENURE_POLICY_HOOKS_INIT;
-  tenure_options *options = NULL;
+  tenure_options* options = NULL;
   uint32_t type, node, large, small;
   uint64_t first, second, youngest, waits;
   int64_t now = 0;

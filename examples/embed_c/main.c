@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A resource manager in 150 lines of C: one node of four GPUs, two teams, and jobs that are real
- * processes. What Tenure starts is forked, what it stops gets SIGTERM and may save its work; it goes
- * on later where it was. Exits with 0 if all went as it must.
+ * processes. What Tenure starts is forked, what it stops gets SIGTERM and may save its work; it
+ * goes on later where it was. Exits with 0 if all went as it must.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
@@ -17,7 +17,7 @@
 enum { JOBS = 4, STEP_MS = 20 };
 
 typedef struct job {
-  const char *team;
+  const char* team;
   int gpus, steps_left; /* a step is 20 ms of work */
   int submit_ms;
   uint32_t run; /* of the last start */
@@ -25,7 +25,7 @@ typedef struct job {
   int starts, stops, done, submitted;
 } job;
 
-static void check(tenure_status status, const char *what) {
+static void check(tenure_status status, const char* what) {
   if (status == TENURE_OK) return;
   fprintf(stderr, "%s: %s\n", what, tenure_last_error_message());
   exit(2);
@@ -37,7 +37,7 @@ static int64_t now_us(void) {
   return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 static int64_t origin_us;
-static void say(const char *what, int id) {
+static void say(const char* what, int id) {
   printf("%5d ms  %s job %d\n", (int)((now_us() - origin_us) / 1000), what, id);
   fflush(stdout);
 }
@@ -57,8 +57,8 @@ static void work(int steps) {
   _exit(steps);
 }
 
-static void launch(tenure_scheduler *s, job *jobs, const tenure_start *start) {
-  job *j = &jobs[start->workload];
+static void launch(tenure_scheduler* s, job* jobs, const tenure_start* start) {
+  job* j = &jobs[start->workload];
   int64_t now;
   j->run = start->run;
   j->process = fork();
@@ -74,7 +74,7 @@ static void launch(tenure_scheduler *s, job *jobs, const tenure_start *start) {
 }
 
 /* Processes that are gone: done, or stopped and requeued with what they had saved. */
-static void reap(tenure_scheduler *s, job *jobs) {
+static void reap(tenure_scheduler* s, job* jobs) {
   int status, i;
   pid_t gone;
   while ((gone = waitpid(-1, &status, WNOHANG)) > 0) {
@@ -99,8 +99,8 @@ int main(void) {
                     {"vision", 2, 60, 0, 0, 0, 0, 0, 0, 0},
                     {"language", 2, 20, 300, 0, 0, 0, 0, 0, 0},
                     {"language", 2, 20, 350, 0, 0, 0, 0, 0, 0}};
-  tenure_options *options = NULL;
-  tenure_scheduler *s = NULL;
+  tenure_options* options = NULL;
+  tenure_scheduler* s = NULL;
   tenure_start starts[JOBS];
   tenure_stop stops[JOBS];
   uint32_t nodes[8 * JOBS], type, node, team;

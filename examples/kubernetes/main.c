@@ -1,4 +1,4 @@
-//go:build ignore
+// go:build ignore
 
 /* SPDX-License-Identifier: Apache-2.0
  *
@@ -11,10 +11,10 @@
 
 int main(void) {
   const int64_t hour = INT64_C(3600) * 1000000;
-  tenure_scheduler *s = NULL;
-  tenure_options *options = NULL;
+  tenure_scheduler* s = NULL;
+  tenure_options* options = NULL;
   uint32_t type, node, team, other;
-  adaptor_pass *pass;
+  adaptor_pass* pass;
   int ok;
   ok = tenure_options_create("budget", &options) == TENURE_OK &&
        tenure_options_set(options, "quantum", "0s") == TENURE_OK &&

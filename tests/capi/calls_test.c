@@ -4,16 +4,16 @@
  * does: an error, and the digest of the scheduler as it was.
  */
 #define TENURE_EXPERIMENTAL
-#include "harness.h"
-
 #include <stdlib.h>
+
+#include "harness.h"
 
 #define MINUTE_US (INT64_C(60) * 1000 * 1000)
 #define HOUR_US (60 * MINUTE_US)
 
 /* Two nodes of eight GPUs, teams vision and language below the root. */
 typedef struct world {
-  tenure_scheduler *s;
+  tenure_scheduler* s;
   uint32_t type, n1, n2, vision, language;
   tenure_decisions d;
   tenure_start starts[32];
@@ -23,7 +23,7 @@ typedef struct world {
   uint32_t nodes[64];
 } world;
 
-static void connect(world *w) {
+static void connect(world* w) {
   const tenure_decisions fresh = TENURE_DECISIONS_INIT;
   w->d = fresh;
   w->d.starts = w->starts, w->d.start_capacity = 32;
@@ -33,9 +33,9 @@ static void connect(world *w) {
   w->d.nodes = w->nodes, w->d.node_capacity = 64;
 }
 
-static world *make_world(const tenure_options *options) {
-  world *w = calloc(1, sizeof(*w));
-  tenure_options *own = NULL;
+static world* make_world(const tenure_options* options) {
+  world* w = calloc(1, sizeof(*w));
+  tenure_options* own = NULL;
   if (options == NULL) {
     EXPECT_OK(tenure_options_create("budget", &own));
     EXPECT_OK(tenure_options_set(own, "lane_permille", "0"));
@@ -53,12 +53,12 @@ static world *make_world(const tenure_options *options) {
   return w;
 }
 
-static void free_world(world *w) {
+static void free_world(world* w) {
   tenure_scheduler_destroy(w->s);
   free(w);
 }
 
-static uint64_t digest(const tenure_scheduler *s) {
+static uint64_t digest(const tenure_scheduler* s) {
   uint64_t value = 0;
   EXPECT_OK(tenure_scheduler_digest(s, &value));
   return value;
@@ -73,14 +73,14 @@ static tenure_workload job(uint64_t id, uint32_t allocation, int32_t gpus, int64
   return j;
 }
 
-static void submit(world *w, uint64_t id, uint32_t allocation, int32_t gpus, int64_t minimum_us,
+static void submit(world* w, uint64_t id, uint32_t allocation, int32_t gpus, int64_t minimum_us,
                    int64_t now_us) {
   const tenure_workload j = job(id, allocation, gpus, minimum_us);
   EXPECT_OK(tenure_workload_submit(w->s, &j, now_us));
 }
 
 /* A pass whose starts are confirmed. */
-static void pass(world *w, int64_t now_us) {
+static void pass(world* w, int64_t now_us) {
   size_t i;
   EXPECT_OK(tenure_scheduler_decide(w->s, now_us, &w->d));
   for (i = 0; i < w->d.start_count; ++i) {
@@ -89,18 +89,18 @@ static void pass(world *w, int64_t now_us) {
 }
 
 /* `call` is refused with `status` and leaves scheduler `s` as it was. */
-#define REFUSED(status, s, call)            \
-  do {                                      \
-    const uint64_t before_ = digest(s);     \
-    EXPECT_STATUS(status, call);            \
-    EXPECT(digest(s) == before_);           \
-    EXPECT(*tenure_last_error_message());   \
+#define REFUSED(status, s, call)          \
+  do {                                    \
+    const uint64_t before_ = digest(s);   \
+    EXPECT_STATUS(status, call);          \
+    EXPECT(digest(s) == before_);         \
+    EXPECT(*tenure_last_error_message()); \
   } while (0)
 
 TEST(library_is_that_of_the_header) {
   char text[32];
-  EXPECT(tenure_version() == 10000u * TENURE_VERSION_MAJOR + 100u * TENURE_VERSION_MINOR +
-                                 TENURE_VERSION_PATCH);
+  EXPECT(tenure_version() ==
+         10000u * TENURE_VERSION_MAJOR + 100u * TENURE_VERSION_MINOR + TENURE_VERSION_PATCH);
   sprintf(text, "%d.%d.%d", TENURE_VERSION_MAJOR, TENURE_VERSION_MINOR, TENURE_VERSION_PATCH);
   EXPECT(strcmp(tenure_version_string(), text) == 0);
 }
@@ -124,8 +124,8 @@ TEST(names_are_texts_and_never_null) {
 }
 
 TEST(options_are_text_and_describe_themselves) {
-  tenure_options *o = NULL;
-  tenure_scheduler *s = NULL;
+  tenure_options* o = NULL;
+  tenure_scheduler* s = NULL;
   tenure_parameter p = TENURE_PARAMETER_INIT;
   size_t count = 0, i;
   int saw_grace = 0;
@@ -174,7 +174,7 @@ TEST(options_are_text_and_describe_themselves) {
 }
 
 TEST(a_job_runs_and_another_takes_its_place) {
-  world *w = make_world(NULL);
+  world* w = make_world(NULL);
   tenure_explanation e = TENURE_EXPLANATION_INIT;
   tenure_standing standing = TENURE_STANDING_INIT;
   int32_t outcome = -1;
@@ -203,8 +203,8 @@ TEST(a_job_runs_and_another_takes_its_place) {
   EXPECT(w->stops[0].reason == TENURE_STOP_PREEMPTED && w->stops[0].beneficiary == 3);
   EXPECT(w->holds[0].workload == 3 && w->holds[0].node_count == 1);
   EXPECT(w->stops[0].grace_us == 10 * 1000 * 1000 && w->stops[0].lost_gpu_us > 0);
-  EXPECT_OK(tenure_run_stopped(w->s, w->stops[0].workload, w->stops[0].run, HOUR_US, HOUR_US,
-                               &outcome));
+  EXPECT_OK(
+      tenure_run_stopped(w->s, w->stops[0].workload, w->stops[0].run, HOUR_US, HOUR_US, &outcome));
   EXPECT(outcome == TENURE_OUTCOME_REQUEUED);
   pass(w, HOUR_US);
   EXPECT(w->d.start_count == 1 && w->starts[0].workload == 3);
@@ -215,7 +215,7 @@ TEST(a_job_runs_and_another_takes_its_place) {
 }
 
 TEST(nodes_fail_and_name_who_lost_a_run) {
-  world *w = make_world(NULL);
+  world* w = make_world(NULL);
   tenure_workload j = job(2, w->vision, 4, HOUR_US);
   tenure_loss losses[8];
   tenure_node_info info = TENURE_NODE_INFO_INIT;
@@ -259,7 +259,7 @@ TEST(nodes_fail_and_name_who_lost_a_run) {
 }
 
 TEST(maintenance_is_announced_ahead) {
-  world *w = make_world(NULL);
+  world* w = make_world(NULL);
   tenure_maintenance_info info = TENURE_MAINTENANCE_INFO_INIT;
   tenure_node_info node = TENURE_NODE_INFO_INIT;
   tenure_scheduler_info all = TENURE_SCHEDULER_INFO_INIT;
@@ -301,22 +301,27 @@ TEST(maintenance_is_announced_ahead) {
   REFUSED(TENURE_ERROR_NOT_FOUND, w->s, tenure_maintenance_cancel(w->s, id, HOUR_US));
   REFUSED(TENURE_ERROR_NOT_FOUND, w->s,
           tenure_maintenance_describe(w->s, id, &info, on, 2, &count));
+  REFUSED(
+      TENURE_ERROR_INVALID_ARGUMENT, w->s,
+      tenure_maintenance_announce(w->s, nodes, 0, HOUR_US, 2 * HOUR_US, NULL, NULL, HOUR_US, &id));
+  REFUSED(
+      TENURE_ERROR_INVALID_ARGUMENT, w->s,
+      tenure_maintenance_announce(w->s, NULL, 2, HOUR_US, 2 * HOUR_US, NULL, NULL, HOUR_US, &id));
+  REFUSED(
+      TENURE_ERROR_INVALID_ARGUMENT, w->s,
+      tenure_maintenance_announce(w->s, nodes, 2, HOUR_US, 2 * HOUR_US, NULL, NULL, HOUR_US, NULL));
   REFUSED(TENURE_ERROR_INVALID_ARGUMENT, w->s,
-          tenure_maintenance_announce(w->s, nodes, 0, HOUR_US, 2 * HOUR_US, NULL, NULL, HOUR_US, &id));
-  REFUSED(TENURE_ERROR_INVALID_ARGUMENT, w->s,
-          tenure_maintenance_announce(w->s, NULL, 2, HOUR_US, 2 * HOUR_US, NULL, NULL, HOUR_US, &id));
-  REFUSED(TENURE_ERROR_INVALID_ARGUMENT, w->s,
-          tenure_maintenance_announce(w->s, nodes, 2, HOUR_US, 2 * HOUR_US, NULL, NULL, HOUR_US, NULL));
-  REFUSED(TENURE_ERROR_INVALID_ARGUMENT, w->s,
-          tenure_maintenance_announce(w->s, nodes, 2, 2 * HOUR_US, 2 * HOUR_US, NULL, NULL, HOUR_US, &id));
+          tenure_maintenance_announce(w->s, nodes, 2, 2 * HOUR_US, 2 * HOUR_US, NULL, NULL, HOUR_US,
+                                      &id));
   nodes[1] = 404;
-  REFUSED(TENURE_ERROR_NOT_FOUND, w->s,
-          tenure_maintenance_announce(w->s, nodes, 2, HOUR_US, 2 * HOUR_US, NULL, NULL, HOUR_US, &id));
+  REFUSED(
+      TENURE_ERROR_NOT_FOUND, w->s,
+      tenure_maintenance_announce(w->s, nodes, 2, HOUR_US, 2 * HOUR_US, NULL, NULL, HOUR_US, &id));
   free_world(w);
 }
 
 TEST(decisions_that_do_not_fit_are_kept) {
-  world *w = make_world(NULL);
+  world* w = make_world(NULL);
   size_t i;
   uint64_t after;
   for (i = 1; i <= 4; ++i) submit(w, i, w->vision, 4, HOUR_US, 0);
@@ -345,7 +350,7 @@ TEST(decisions_that_do_not_fit_are_kept) {
 }
 
 TEST(reconcile_closes_lost_ends_and_names_the_unknown) {
-  world *w = make_world(NULL);
+  world* w = make_world(NULL);
   tenure_run_ref running[2] = {{1, 1, 0}, {99, 1, 0}}, ended[4], unknown[4];
   tenure_reconcile_report r = TENURE_RECONCILE_REPORT_INIT;
   submit(w, 1, w->vision, 8, HOUR_US, 0);
@@ -372,10 +377,10 @@ TEST(reconcile_closes_lost_ends_and_names_the_unknown) {
 }
 
 TEST(a_snapshot_is_the_whole_state) {
-  world *w = make_world(NULL);
+  world* w = make_world(NULL);
   tenure_scheduler *copy = NULL, *clone = NULL;
-  tenure_options *o = NULL;
-  unsigned char *bytes;
+  tenure_options* o = NULL;
+  unsigned char* bytes;
   size_t size = 0, again = 0;
   submit(w, 1, w->vision, 8, HOUR_US, 0);
   pass(w, 0);
@@ -418,7 +423,7 @@ TEST(a_snapshot_is_the_whole_state) {
 }
 
 TEST(wrong_calls_change_nothing) {
-  world *w = make_world(NULL);
+  world* w = make_world(NULL);
   tenure_workload j = job(10, w->vision, 1, HOUR_US);
   tenure_explanation e = TENURE_EXPLANATION_INIT;
   tenure_standing standing = TENURE_STANDING_INIT;
@@ -429,7 +434,7 @@ TEST(wrong_calls_change_nothing) {
   uint32_t id = 0, closed = 0;
   size_t size = 0;
   char text[8];
-  tenure_scheduler *s = w->s;
+  tenure_scheduler* s = w->s;
   submit(w, 1, w->vision, 8, HOUR_US, 100);
   pass(w, 100);
   EXPECT_OK(tenure_allocation_add(s, TENURE_ROOT, "old", 1.0, 100, &closed));
@@ -535,8 +540,7 @@ TEST(wrong_calls_change_nothing) {
   REFUSED(TENURE_ERROR_NOT_FOUND, s, tenure_node_name(s, 404, text, 8, &size));
   REFUSED(TENURE_ERROR_NOT_FOUND, s, tenure_node_find(s, "n404", &id));
   REFUSED(TENURE_ERROR_NOT_FOUND, s, tenure_node_add(s, "n3", 8, 404, 0, 100, &id));
-  REFUSED(TENURE_ERROR_NOT_FOUND, s,
-          tenure_node_add(s, "n3", 8, TENURE_ANY_GPU_TYPE, 0, 100, &id));
+  REFUSED(TENURE_ERROR_NOT_FOUND, s, tenure_node_add(s, "n3", 8, TENURE_ANY_GPU_TYPE, 0, 100, &id));
   REFUSED(TENURE_ERROR_NOT_FOUND, s, tenure_node_add(s, "n3", 8, w->type, 404, 100, &id));
   REFUSED(TENURE_ERROR_NOT_FOUND, s, tenure_domain_add(s, 404, "rack", &id));
   REFUSED(TENURE_ERROR_NOT_FOUND, s, tenure_gpu_type_set_rate(s, 65536, 500, 100));
@@ -570,15 +574,15 @@ TEST(wrong_calls_change_nothing) {
   free_world(w);
 }
 
-#define BAD_FIELD(field, value)                                                \
-  do {                                                                         \
-    tenure_workload j_ = job(10, w->vision, 1, HOUR_US);                       \
-    j_.field = (value);                                                        \
+#define BAD_FIELD(field, value)                                                         \
+  do {                                                                                  \
+    tenure_workload j_ = job(10, w->vision, 1, HOUR_US);                                \
+    j_.field = (value);                                                                 \
     REFUSED(TENURE_ERROR_INVALID_ARGUMENT, w->s, tenure_workload_submit(w->s, &j_, 0)); \
   } while (0)
 
 TEST(every_field_of_a_workload_is_checked) {
-  world *w = make_world(NULL);
+  world* w = make_world(NULL);
   tenure_workload j = job(10, w->vision, 1, HOUR_US);
   BAD_FIELD(workload_class, -1);
   BAD_FIELD(workload_class, 5);
@@ -617,7 +621,7 @@ typedef struct later_explanation {
 } later_explanation;
 
 TEST(structs_of_later_releases_are_understood) {
-  world *w = make_world(NULL);
+  world* w = make_world(NULL);
   later_workload j;
   later_explanation e;
   j.now = job(1, w->vision, 1, HOUR_US);
@@ -634,7 +638,7 @@ TEST(structs_of_later_releases_are_understood) {
 }
 
 TEST(limits_of_the_library_are_errors) {
-  world *w = make_world(NULL);
+  world* w = make_world(NULL);
   char name[32];
   uint32_t id = 0;
   int i;
@@ -642,7 +646,8 @@ TEST(limits_of_the_library_are_errors) {
     sprintf(name, "large-%d", i);
     EXPECT_OK(tenure_node_add(w->s, name, 1024, w->type, TENURE_ROOT, 0, &id));
   }
-  /* Seven days of 9,232 GPUs in units of a thousandth do not fit into 63 bits; in halves they do. */
+  /* Seven days of 9,232 GPUs in units of a thousandth do not fit into 63 bits; in halves they do.
+   */
   REFUSED(TENURE_ERROR_RESOURCE_EXHAUSTED, w->s, tenure_gpu_type_set_rate(w->s, w->type, 999, 0));
   EXPECT_OK(tenure_gpu_type_set_rate(w->s, w->type, 500, 0));
   EXPECT_OK(tenure_gpu_type_add(w->s, "h100", &id));
@@ -651,7 +656,7 @@ TEST(limits_of_the_library_are_errors) {
 }
 
 TEST(trees_are_edited_and_described) {
-  world *w = make_world(NULL);
+  world* w = make_world(NULL);
   tenure_allocation_info info = TENURE_ALLOCATION_INFO_INIT;
   tenure_scheduler_info all = TENURE_SCHEDULER_INFO_INIT;
   tenure_node_info node = TENURE_NODE_INFO_INIT;
@@ -693,7 +698,7 @@ TEST(trees_are_edited_and_described) {
 }
 
 TEST(forecast_and_what_if_change_nothing) {
-  world *w = make_world(NULL);
+  world* w = make_world(NULL);
   tenure_forecast f = TENURE_FORECAST_INIT;
   tenure_what_if what = TENURE_WHAT_IF_INIT;
   tenure_workload j = job(9, w->language, 8, HOUR_US);
@@ -723,7 +728,8 @@ TEST(forecast_and_what_if_change_nothing) {
   EXPECT(what.held == 1 && what.stop_count == 1 && what.node_count == 1);
   EXPECT(stops[0].beneficiary == 9);
   what.stop_capacity = 0, what.stops = NULL;
-  REFUSED(TENURE_ERROR_BUFFER_TOO_SMALL, w->s, tenure_workload_what_if(w->s, &j, 2 * HOUR_US, &what));
+  REFUSED(TENURE_ERROR_BUFFER_TOO_SMALL, w->s,
+          tenure_workload_what_if(w->s, &j, 2 * HOUR_US, &what));
   EXPECT(what.stop_count == 1);
   j.id = 1;
   what.stop_capacity = 4, what.stops = stops;
@@ -737,12 +743,12 @@ TEST(forecast_and_what_if_change_nothing) {
 typedef struct log_record {
   int32_t level;
   char text[4096];
-  tenure_scheduler *scheduler;
+  tenure_scheduler* scheduler;
   tenure_status inner;
 } log_record;
 
-static void record(void *user, int32_t level, const char *message) {
-  log_record *log = user;
+static void record(void* user, int32_t level, const char* message) {
+  log_record* log = user;
   log->level = level;
   strncat(log->text, message, sizeof(log->text) - strlen(log->text) - 1);
   strncat(log->text, "\n", sizeof(log->text) - strlen(log->text) - 1);
@@ -751,8 +757,8 @@ static void record(void *user, int32_t level, const char *message) {
 
 TEST(the_log_hears_refusals_and_decisions) {
   log_record log = {0, "", NULL, TENURE_OK};
-  tenure_options *o = NULL;
-  world *w;
+  tenure_options* o = NULL;
+  world* w;
   EXPECT_OK(tenure_options_create("budget", &o));
   EXPECT_OK(tenure_options_set_log(o, TENURE_LOG_INFO, record, &log));
   w = make_world(o);
@@ -773,14 +779,14 @@ TEST(the_log_hears_refusals_and_decisions) {
 
 /* A policy of hooks: who used least is first; nobody is stopped but the youngest. */
 typedef struct hook_state {
-  tenure_scheduler *scheduler;
+  tenure_scheduler* scheduler;
   tenure_status inner_change, inner_question, inner_clone;
   int ranks, tiers, preempts, costs, scores;
 } hook_state;
 
-static void come_back(hook_state *h) {
+static void come_back(hook_state* h) {
   uint64_t value = 0;
-  tenure_scheduler *clone = NULL;
+  tenure_scheduler* clone = NULL;
   if (h->scheduler == NULL) return;
   h->inner_change = tenure_workload_cancel(h->scheduler, 1, HOUR_US);
   h->inner_question = tenure_scheduler_digest(h->scheduler, &value);
@@ -788,29 +794,29 @@ static void come_back(hook_state *h) {
   tenure_scheduler_destroy(h->scheduler); /* must do nothing */
 }
 
-static int64_t rank_by_use(void *user, const tenure_allocation_view *a) {
-  hook_state *h = user;
+static int64_t rank_by_use(void* user, const tenure_allocation_view* a) {
+  hook_state* h = user;
   ++h->ranks;
   come_back(h);
   return a->used_gpu_us;
 }
-static int32_t one_tier(void *user, const tenure_requester_view *r) {
-  hook_state *h = user;
+static int32_t one_tier(void* user, const tenure_requester_view* r) {
+  hook_state* h = user;
   ++h->tiers;
   return r->gpus > 0 ? 1 : 2;
 }
-static int32_t may_always(void *user, const tenure_requester_view *r, const tenure_run_view *v) {
-  hook_state *h = user;
+static int32_t may_always(void* user, const tenure_requester_view* r, const tenure_run_view* v) {
+  hook_state* h = user;
   ++h->preempts;
   return r->allocation != v->allocation;
 }
-static int64_t youngest(void *user, const tenure_run_view *v) {
-  hook_state *h = user;
+static int64_t youngest(void* user, const tenure_run_view* v) {
+  hook_state* h = user;
   ++h->costs;
   return v->now_us - v->start_us;
 }
-static int64_t emptiest(void *user, const tenure_node_view *n) {
-  hook_state *h = user;
+static int64_t emptiest(void* user, const tenure_node_view* n) {
+  hook_state* h = user;
   ++h->scores;
   return n->free_gpus;
 }
@@ -818,8 +824,8 @@ static int64_t emptiest(void *user, const tenure_node_view *n) {
 TEST(hooks_are_asked_and_cannot_come_back) {
   hook_state state = {NULL, TENURE_OK, TENURE_OK, TENURE_OK, 0, 0, 0, 0, 0};
   tenure_policy_hooks hooks = TENURE_POLICY_HOOKS_INIT;
-  tenure_options *o = NULL;
-  world *w;
+  tenure_options* o = NULL;
+  world* w;
   uint64_t before;
   hooks.user = &state;
   hooks.rank_key = rank_by_use;
@@ -864,27 +870,27 @@ TEST(hooks_are_asked_and_cannot_come_back) {
 }
 
 /* Hooks that say what the preset says decide as it does; absurd answers break nothing. */
-static int64_t absurd_rank(void *user, const tenure_allocation_view *a) {
+static int64_t absurd_rank(void* user, const tenure_allocation_view* a) {
   (void)user;
   return a->allocation % 2 ? INT64_MIN : INT64_MAX;
 }
-static int64_t absurd_cost(void *user, const tenure_run_view *v) {
+static int64_t absurd_cost(void* user, const tenure_run_view* v) {
   (void)user;
   return v->workload % 2 ? INT64_MIN : INT64_MAX;
 }
-static int64_t absurd_score(void *user, const tenure_node_view *n) {
+static int64_t absurd_score(void* user, const tenure_node_view* n) {
   (void)user;
   return n->free_gpus % 2 ? INT64_MAX : INT64_MIN;
 }
-static int32_t absurd_tier(void *user, const tenure_requester_view *r) {
+static int32_t absurd_tier(void* user, const tenure_requester_view* r) {
   (void)user;
   return r->gpus % 2 ? INT32_MIN : INT32_MAX;
 }
 
 TEST(absurd_hooks_break_nothing) {
   tenure_policy_hooks hooks = TENURE_POLICY_HOOKS_INIT;
-  tenure_options *o = NULL;
-  world *w;
+  tenure_options* o = NULL;
+  world* w;
   int64_t now = 0;
   uint64_t id = 0;
   size_t i, stops = 0;
@@ -911,7 +917,7 @@ TEST(absurd_hooks_break_nothing) {
 }
 
 TEST(names_may_hold_any_bytes) {
-  world *w = make_world(NULL);
+  world* w = make_world(NULL);
   tenure_workload j = job(1, w->vision, 1, HOUR_US);
   j.name = "a\0b";
   j.name_size = 3;
@@ -919,7 +925,7 @@ TEST(names_may_hold_any_bytes) {
   free_world(w);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   static const harness_test tests[] = {
       ENTRY(library_is_that_of_the_header),
       ENTRY(names_are_texts_and_never_null),

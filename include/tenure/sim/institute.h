@@ -52,8 +52,8 @@ struct InstituteOptions {
   std::int32_t warmup_days = 7;      // >= 0; jobs are submitted in [0, warmup_days + days)
   std::int32_t debug_per_day = 450;  // debug jobs in an average day's working hours, [0, 10^6]
   std::int32_t nodes = 128;
-  std::int32_t gpus_per_node = 8;           // a power of two
-  std::int32_t nodes_per_rack = 16;         // 0 = no racks
+  std::int32_t gpus_per_node = 8;    // a power of two
+  std::int32_t nodes_per_rack = 16;  // 0 = no racks
   // Longest minimum that users declare, > 0: those above are cut to it; if it is longer than 8 h,
   // those who else declare 8 h declare it.
   Duration mincap = std::chrono::hours(8);

@@ -3,7 +3,7 @@
 #include <tenure/tenure.h>
 
 int main(void) {
-  tenure_scheduler *s = NULL;
+  tenure_scheduler* s = NULL;
   tenure_scheduler_info info = TENURE_SCHEDULER_INFO_INIT;
   uint32_t type, node;
   if (tenure_scheduler_create(NULL, &s) != TENURE_OK ||
