@@ -93,6 +93,8 @@ def test_other_threads_run_meanwhile(long_world: tenure.World) -> None:
 
 
 def test_ctrl_c(long_world: tenure.World) -> None:
+    # A shell starts background jobs with the signal ignored, and Python leaves that as it is.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     try:
@@ -100,6 +102,7 @@ def test_ctrl_c(long_world: tenure.World) -> None:
             tenure.simulate(long_world)
     finally:
         timer.cancel()
+        signal.signal(signal.SIGINT, before)
 
 
 def figures(comparison: tenure.Comparison) -> str:
