@@ -1,4 +1,6 @@
-// go:build ignore
+// clang-format off
+//go:build ignore
+// clang-format on
 
 /* SPDX-License-Identifier: Apache-2.0
  *
