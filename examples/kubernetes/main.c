@@ -1,5 +1,6 @@
 // clang-format off
 //go:build ignore
+
 // clang-format on
 
 /* SPDX-License-Identifier: Apache-2.0
