@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "c_scheduler.h"
+#include "field_files.h"
 #include "tenure/scenario.h"
 
 namespace tenure {
@@ -55,25 +56,7 @@ class FieldThroughC : public ::testing::Test {
   const std::string policy_;
 };
 
-bool RegisterAll() {
-  std::vector<std::filesystem::path> files;
-  const std::filesystem::path folder = std::filesystem::path(TENURE_TEST_DIR) / "field";
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  for (const std::filesystem::path& file : files) {
-    for (const char* policy : {"budget", "ai2", "hier"}) {
-      ::testing::RegisterTest("field", (file.stem().string() + "_" + policy).c_str(), nullptr,
-                              nullptr, __FILE__, __LINE__, [file, policy]() -> ::testing::Test* {
-                                return new FieldThroughC(file, policy);
-                              });
-    }
-  }
-  return !files.empty();
-}
-
-const bool kRegistered = RegisterAll();
+const bool kRegistered = test::RegisterFieldFiles<FieldThroughC>();
 
 TEST(CapiFieldFiles, ArePresent) { EXPECT_TRUE(kRegistered); }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "field_files.h"
 #include "tenure/scenario.h"
 
 namespace tenure {
@@ -43,24 +44,7 @@ class FieldTest : public ::testing::Test {
   const std::string policy_;
 };
 
-bool RegisterAll() {
-  std::vector<std::filesystem::path> files;
-  const std::filesystem::path folder = std::filesystem::path(TENURE_TEST_DIR) / "field";
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  for (const std::filesystem::path& file : files) {
-    for (const char* policy : {"budget", "ai2", "hier"}) {
-      ::testing::RegisterTest(
-          "field", (file.stem().string() + "_" + policy).c_str(), nullptr, nullptr, __FILE__,
-          __LINE__, [file, policy]() -> ::testing::Test* { return new FieldTest(file, policy); });
-    }
-  }
-  return !files.empty();
-}
-
-const bool kRegistered = RegisterAll();
+const bool kRegistered = test::RegisterFieldFiles<FieldTest>();
 
 TEST(FieldFiles, ArePresent) { EXPECT_TRUE(kRegistered); }
 
