@@ -60,7 +60,7 @@ struct Shape {
   // True if whatever place holds `this` also holds `smaller`: if `smaller` found no place, neither
   // does this shape.
   bool Dominates(const Shape& smaller) const {
-    return type == smaller.type && gpus >= smaller.gpus && nodes >= smaller.nodes &&
+    return gpus >= smaller.gpus && nodes >= smaller.nodes && type == smaller.type &&
            (smaller.lane || !lane) && funded == smaller.funded && band >= smaller.band &&
            (workload_class == WorkloadClass::kDebug) ==
                (smaller.workload_class == WorkloadClass::kDebug) &&
