@@ -55,14 +55,24 @@ def count(build: Path) -> dict[str, int]:
             ["callgrind_annotate", "--inclusive=yes", "--threshold=100", str(out)],
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
+    return per_event(done.stdout, report)
+
+
+def per_event(times: str, report: str) -> dict[str, int]:
+    """Instructions per event from the program's lines `NAME TIMES` and callgrind's report."""
     counts = {}
-    for line in done.stdout.splitlines():
-        name, times = line.split()
+    for line in times.splitlines():
+        name, events = line.split()
         found = re.search(rf"^\s*([\d,]+)[^\n]*\bCounted_{name}\b", report, re.MULTILINE)
         if found is None:
             sys.exit(f"error: callgrind reports no Counted_{name}")
-        counts[name] = round(int(found[1].replace(",", "")) / int(times))
+        counts[name] = round(int(found[1].replace(",", "")) / int(events))
     return counts
+
+
+def grown_events(now: dict[str, int], before: dict[str, int]) -> list[str]:
+    """Events that are recorded and cost more than the tolerance above the record."""
+    return [e for e, n in now.items() if e in before and n > before[e] * (1 + TOLERANCE)]
 
 
 def main() -> None:
@@ -80,13 +90,11 @@ def main() -> None:
     record = json.loads(RECORD.read_text("utf-8"))
     before: dict[str, int] = record["instructions"]
     comparable = record["compiler"] == name
-    grown = []
+    grown = grown_events(now, before)
     print(f"{'event':16} {'recorded':>12} {'now':>12}")
     for event, instructions in now.items():
         recorded = before.get(event)
         print(f"{event:16} {'-' if recorded is None else f'{recorded:,}':>12} {instructions:>12,}")
-        if recorded is not None and instructions > recorded * (1 + TOLERANCE):
-            grown.append(event)
     if not comparable:
         print(f"recorded with {record['compiler']}, this is {name}: nothing to compare")
     elif grown:

@@ -118,6 +118,12 @@ def nanoseconds(result: dict[str, Any]) -> float:
     return float(result["cpu_time"]) * NANOSECONDS[result["time_unit"]]
 
 
+def medians_of(content: str) -> list[dict[str, Any]]:
+    """The medians in what Google Benchmark wrote; it writes nothing if no name matches."""
+    results = json.loads(content)["benchmarks"] if content else []
+    return [r for r in results if r.get("aggregate_name") == "median"]
+
+
 def run(binary: Path, pattern: str) -> tuple[list[dict[str, Any]], int]:
     """Run one executable: the medians, and its peak memory in bytes."""
     with tempfile.TemporaryDirectory() as folder:
@@ -144,9 +150,7 @@ def run(binary: Path, pattern: str) -> tuple[list[dict[str, Any]], int]:
         if process.returncode != 0:
             sys.exit(f"error: {binary} failed:\n{errors}")
         content = out.read_text("utf-8") if out.exists() else ""
-    results = json.loads(content)["benchmarks"] if content else []
-    medians = [r for r in results if r.get("aggregate_name") == "median"]
-    return medians, usage.ru_maxrss * 1024
+    return medians_of(content), usage.ru_maxrss * 1024
 
 
 def growth(medians: list[dict[str, Any]]) -> list[str]:
@@ -216,32 +220,46 @@ def trace_row(trace: str | None) -> dict[str, Any]:
     }
 
 
+def pattern_of(target: Target) -> str:
+    return "^(" + "|".join(target.benchmarks) + ")$"
+
+
+def target_row(target: Target, medians: list[dict[str, Any]], peak: int) -> dict[str, Any]:
+    """What was measured for a target; `peak` in bytes. Several benchmarks add up."""
+    if len(medians) != len(target.benchmarks):
+        sys.exit(f"error: {target.binary} has no {pattern_of(target)}")
+    value = (
+        peak / 1e6
+        if target.unit == "MB"
+        else sum(map(nanoseconds, medians)) / NANOSECONDS[target.unit]
+    )
+    return {
+        "name": target.name,
+        "value": value,
+        "unit": target.unit,
+        "target": target.limit,
+        "met": None if target.limit is None else value <= target.limit,
+        "how": f"{target.binary} --benchmark_filter='{pattern_of(target)}'",
+    }
+
+
 def targets(build: Path, trace: str | None) -> list[dict[str, Any]]:
     rows = []
     for target in TARGETS:
-        binary = build / "benchmarks" / target.binary
-        pattern = "^(" + "|".join(target.benchmarks) + ")$"
-        medians, peak = run(binary, pattern)
-        if len(medians) != len(target.benchmarks):
-            sys.exit(f"error: {binary} has no {pattern}")
-        value = (
-            peak / 1e6
-            if target.unit == "MB"
-            else sum(map(nanoseconds, medians)) / NANOSECONDS[target.unit]
-        )
-        met = None if target.limit is None else value <= target.limit
-        rows.append(
-            {
-                "name": target.name,
-                "value": value,
-                "unit": target.unit,
-                "target": target.limit,
-                "met": met,
-                "how": f"{target.binary} --benchmark_filter='{pattern}'",
-            }
-        )
+        medians, peak = run(build / "benchmarks" / target.binary, pattern_of(target))
+        rows.append(target_row(target, medians, peak))
     rows.append(trace_row(trace))
     return rows
+
+
+def target_table(rows: list[dict[str, Any]]) -> str:
+    lines = ["| what | target | measured | |\n|---|---:|---:|---|"]
+    for row in rows:
+        met = {True: "met", False: "**missed**", None: ""}[row["met"]]
+        measured = "not measured" if row["value"] is None else f"{text(row['value'])} {row['unit']}"
+        target = "" if row["target"] is None else f"{text(row['target'])} {row['unit']}"
+        lines.append(f"| {row['name']} | {target} | {measured} | {met} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -258,12 +276,7 @@ def main() -> None:
         return
     rows = targets(options.build, options.trace)
     options.json.write_text(json.dumps(rows, indent=2) + "\n", "utf-8")
-    print("| what | target | measured | |\n|---|---:|---:|---|")
-    for row in rows:
-        met = {True: "met", False: "**missed**", None: ""}[row["met"]]
-        measured = "not measured" if row["value"] is None else f"{text(row['value'])} {row['unit']}"
-        target = "" if row["target"] is None else f"{text(row['target'])} {row['unit']}"
-        print(f"| {row['name']} | {target} | {measured} | {met} |")
+    print(target_table(rows))
 
 
 if __name__ == "__main__":

@@ -107,6 +107,8 @@ struct Pool {
   GpuTypeId type;
   std::vector<NodeId> nodes;                                   // by slot
   std::vector<std::pair<std::uint32_t, std::uint32_t>> range;  // of slots, by domain
+  std::vector<std::uint8_t> shallowest;  // by domain: least level at which it has nodes
+  std::vector<std::int32_t> widest;      // by level: nodes of the largest domain
   // level = GPUs of the node, whatever its health
   internal::FreeIndex declared, declared_lane;
   // level = free GPUs, nodes that are up only; reserved: also those that are closing
@@ -475,6 +477,8 @@ inline void Cluster::Rebuild() {
     std::int32_t largest = 0;
     std::vector<DomainId> domain_of_slot;
     pool.range.assign(domains_.size(), {0, 0});
+    pool.shallowest.assign(domains_.size(), kMaxTopologyDepth);
+    pool.widest.assign(std::size_t{depth_} + 1, 0);
     for (; i < order.size() && node(order[i]).type == pool.type; ++i) {
       Node& n = nodes_[order[i].value()];
       n.slot = static_cast<std::uint32_t>(pool.nodes.size());
@@ -483,6 +487,10 @@ inline void Cluster::Rebuild() {
         auto& [begin, end] = pool.range[d.value()];
         if (begin == end) begin = n.slot;
         end = n.slot + 1;
+        std::uint8_t& shallowest = pool.shallowest[d.value()];
+        shallowest = std::min(shallowest, domains_[n.domain.value()].level);
+        std::int32_t& widest = pool.widest[domains_[d.value()].level];
+        widest = std::max(widest, static_cast<std::int32_t>(end - begin));
         if (d == kRootDomain) break;
       }
       pool.nodes.push_back(order[i]);

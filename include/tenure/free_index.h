@@ -93,6 +93,28 @@ class Bitmap {
     return static_cast<std::int64_t>(i);
   }
 
+  // Calls `visit(i)` for the elements in [begin, end), ascending, until it returns false: the
+  // answer is false then, else true. Nothing may be inserted or erased meanwhile.
+  template <class Visit>
+  bool VisitRange(std::size_t begin, std::size_t end, Visit&& visit) const {
+    const std::vector<std::uint64_t>& words = layers_[0];
+    end = std::min(end, words.size() * 64);
+    while (begin < end) {
+      std::uint64_t word = words[begin / 64] & (~std::uint64_t{0} << (begin % 64));
+      const std::size_t base = begin / 64 * 64;
+      begin = base + 64;
+      if (begin > end) word &= ~std::uint64_t{0} >> (begin - end);
+      for (; word != 0; word &= word - 1) {
+        if (!visit(base + static_cast<std::size_t>(std::countr_zero(word)))) return false;
+      }
+      if (begin >= end || words[begin / 64] != 0) continue;
+      const std::int64_t next = NextFrom(begin);  // over what is empty
+      if (next < 0) break;
+      begin = static_cast<std::size_t>(next);
+    }
+    return true;
+  }
+
  private:
   std::vector<std::vector<std::uint64_t>> layers_;
 };
@@ -155,16 +177,12 @@ class FreeIndex {
   }
 
   // Calls `visit(slot)` for slots in [begin, end) with level >= min_level, smallest level first,
-  // until it returns false.
+  // until it returns false. The index must not change meanwhile.
   template <class Visit>
   void VisitTightest(std::int64_t min_level, std::size_t begin, std::size_t end,
                      Visit&& visit) const {
     for (std::size_t l = First(min_level); l < levels_; ++l) {
-      if (bits_[l].empty()) continue;
-      for (std::int64_t s = bits_[l].NextFrom(begin); s >= 0 && s < static_cast<std::int64_t>(end);
-           s = bits_[l].NextFrom(static_cast<std::size_t>(s) + 1)) {
-        if (!visit(static_cast<std::size_t>(s))) return;
-      }
+      if (!bits_[l].empty() && !bits_[l].VisitRange(begin, end, visit)) return;
     }
   }
 

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "tenure/cluster.h"
 #include "tenure/contract.h"
 #include "tenure/types.h"
@@ -59,7 +60,7 @@ struct Shape {
   // True if whatever place holds `this` also holds `smaller`: if `smaller` found no place, neither
   // does this shape.
   bool Dominates(const Shape& smaller) const {
-    return type == smaller.type && gpus >= smaller.gpus && nodes >= smaller.nodes &&
+    return gpus >= smaller.gpus && nodes >= smaller.nodes && type == smaller.type &&
            (smaller.lane || !lane) && funded == smaller.funded && band >= smaller.band &&
            (workload_class == WorkloadClass::kDebug) ==
                (smaller.workload_class == WorkloadClass::kDebug) &&
@@ -80,17 +81,21 @@ inline std::uint8_t EffectiveLevel(const Cluster& cluster, const Shape& shape) {
   return std::min(shape.level, cluster.depth());
 }
 
-// Appends k slots of `domain` with >= gpus free in `index`: best node score first if there is a
-// score, else tightest first.
+// Appends k slots of `domain` with >= gpus free in `index`, which has as many: best node score
+// first if there is a score, else tightest first.
 template <class Score>
 void TakeNodes(const Cluster& cluster, const Pool& pool, const FreeIndex& index, const Shape& shape,
                DomainId domain, std::int64_t k, const Score& score, std::vector<NodeId>& out) {
   const auto [begin, end] = pool.range[domain.value()];
   if constexpr (Score::kNone) {
+    if (k <= 0) return;
+    const std::size_t before = out.size();
+    out.resize(before + static_cast<std::size_t>(k));
+    NodeId* next = out.data() + before;
+    NodeId* const last = out.data() + out.size();
     index.VisitTightest(shape.gpus, begin, end, [&](std::size_t slot) {
-      if (k-- <= 0) return false;
-      out.push_back(pool.nodes[slot]);
-      return k > 0;
+      *next++ = pool.nodes[slot];
+      return next != last;
     });
   } else {
     std::vector<std::pair<std::int64_t, NodeId>> best;
@@ -104,24 +109,55 @@ void TakeNodes(const Cluster& cluster, const Pool& pool, const FreeIndex& index,
   }
 }
 
-// The position of the first of the smallest counts that are >= need, or -1.
-inline std::int64_t SmallestFrom(std::span<const std::int32_t> counts, std::int32_t need) {
-  constexpr std::int32_t kMany = std::numeric_limits<std::int32_t>::max();
-  constexpr std::size_t kBlock = 64;  // each is searched without a branch
+inline constexpr std::int32_t kMany = std::numeric_limits<std::int32_t>::max();
+
+// Counts are looked at in blocks: one without a branch inside, and what is known of it skips it.
+class CountBlocks {
+ public:
+  explicit CountBlocks(std::span<const std::int32_t> counts) : counts_(counts) {}
+  static constexpr std::size_t kSize = 32;
+  std::size_t size() const { return (counts_.size() + kSize - 1) / kSize; }
+  std::span<const std::int32_t> operator[](std::size_t b) const {
+    return counts_.subspan(b * kSize, std::min(kSize, counts_.size() - b * kSize));
+  }
+  // The largest count of block `b`, or 0; of those below `limit`.
+  std::int32_t Largest(std::size_t b) const {
+    std::int32_t largest = 0;
+    for (std::int32_t n : (*this)[b]) largest = std::max(largest, n);
+    return largest;
+  }
+  std::int32_t LargestBelow(std::size_t b, std::int32_t limit) const {
+    std::int32_t largest = 0;
+    for (std::int32_t n : (*this)[b]) largest = std::max(largest, n < limit ? n : 0);
+    return largest;
+  }
+
+ private:
+  std::span<const std::int32_t> counts_;
+};
+
+enum class OfEquals : std::uint8_t { kFirst, kLast };
+
+// The position of the smallest count that is >= need, the first or last of equals, or -1.
+inline std::int64_t SmallestFrom(std::span<const std::int32_t> counts, std::int32_t need,
+                                 OfEquals which = OfEquals::kFirst) {
+  const CountBlocks blocks(counts);
   std::int32_t smallest = kMany;
-  std::size_t at = 0;
-  for (std::size_t begin = 0; begin < counts.size(); begin += kBlock) {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < blocks.size() && smallest != need; ++i) {
+    const std::size_t b = which == OfEquals::kFirst ? i : blocks.size() - 1 - i;
     std::int32_t here = kMany;
-    for (std::int32_t n : counts.subspan(begin, std::min(kBlock, counts.size() - begin))) {
-      here = std::min(here, n >= need ? n : kMany);
-    }
+    for (std::int32_t n : blocks[b]) here = std::min(here, n >= need ? n : kMany);
     if (here >= smallest) continue;
     smallest = here;
-    at = begin;
+    found = b;
   }
   if (smallest == kMany) return -1;
-  return std::find(counts.begin() + static_cast<std::ptrdiff_t>(at), counts.end(), smallest) -
-         counts.begin();
+  const auto block = blocks[found];
+  const auto at = which == OfEquals::kFirst
+                      ? std::find(block.begin(), block.end(), smallest) - block.begin()
+                      : block.rend() - std::find(block.rbegin(), block.rend(), smallest) - 1;
+  return static_cast<std::int64_t>(found * CountBlocks::kSize) + at;
 }
 
 // Spreads k nodes over as few domains as possible: the largest are taken whole, first ones first,
@@ -129,21 +165,24 @@ inline std::int64_t SmallestFrom(std::span<const std::int32_t> counts, std::int3
 // equals. `take(position, nodes)`. Requires that all counts together reach k > 0.
 template <class Take>
 void Spread(std::span<const std::int32_t> counts, std::int32_t k, const Take& take) {
-  std::int32_t taken = std::numeric_limits<std::int32_t>::max();  // whatever is larger is used up
+  const CountBlocks blocks(counts);
+  absl::InlinedVector<std::int32_t, 64> largest_in(blocks.size());  // of what is not taken
+  for (std::size_t b = 0; b < blocks.size(); ++b) largest_in[b] = blocks.Largest(b);
   while (true) {
-    std::int32_t largest = 0;
-    for (std::int32_t n : counts) largest = std::max(largest, n < taken ? n : 0);
-    taken = largest;
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      if (counts[i] != largest) continue;
-      if (largest >= k) {
-        const std::int32_t rest = counts[static_cast<std::size_t>(SmallestFrom(counts, k))];
-        const auto last = std::find(counts.rbegin(), counts.rend(), rest);
-        take(static_cast<std::size_t>(counts.rend() - last - 1), k);
-        return;
+    const std::int32_t largest = *std::max_element(largest_in.begin(), largest_in.end());
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      if (largest_in[b] != largest) continue;
+      const auto block = blocks[b];
+      for (std::size_t i = 0; i < block.size(); ++i) {
+        if (block[i] != largest) continue;
+        if (largest >= k) {
+          take(static_cast<std::size_t>(SmallestFrom(counts, k, OfEquals::kLast)), k);
+          return;
+        }
+        take(b * CountBlocks::kSize + i, largest);
+        k -= largest;
       }
-      take(i, largest);
-      k -= largest;
+      largest_in[b] = blocks.LargestBelow(b, largest);
     }
   }
 }
@@ -158,7 +197,8 @@ bool PlaceGang(const Cluster& cluster, const Pool& pool, const FreeIndex& index,
     const auto level = static_cast<std::uint8_t>(l);
     const auto domains = cluster.DomainsAt(level);
     const auto counts = index.CountsAtLeast(shape.gpus, cluster.FirstColumn(level), domains.size());
-    const std::int64_t best = SmallestFrom(counts, shape.nodes);
+    const std::int64_t best =
+        pool.widest[level] < shape.nodes ? -1 : SmallestFrom(counts, shape.nodes);
     if (best < 0 && shape.rule == TopologyRule::kRequired) return false;
     if (best < 0) continue;
     const DomainId domain = domains[static_cast<std::size_t>(best)];
@@ -171,8 +211,10 @@ bool PlaceGang(const Cluster& cluster, const Pool& pool, const FreeIndex& index,
     const auto parts = cluster.DomainsAt(wanted).subspan(first, last - first);
     const auto sizes =
         index.CountsAtLeast(shape.gpus, cluster.FirstColumn(wanted) + first, parts.size());
-    if (level == wanted || std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) <
-                               counts[static_cast<std::size_t>(best)]) {
+    const bool divided = pool.shallowest[domain.value()] >= wanted ||
+                         std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) ==
+                             counts[static_cast<std::size_t>(best)];
+    if (level == wanted || !divided) {
       take(domain, shape.nodes);
     } else {
       Spread(sizes, shape.nodes, [&](std::size_t i, std::int64_t n) { take(parts[i], n); });

@@ -13,8 +13,9 @@
 // GPUs of runs that are being stopped already count as free unless somebody holds them. A victim
 // spanning several nodes is paid once, its cost spread over the nodes still needed. Complexity for
 // c nodes that could yield enough, with R runs each: the survey of a round (yield_survey.h) and c
-// evaluations of O(R log R); a gang of k nodes k more, and as many as there are bounds that had
-// moved. Deterministic: ties by topological order and workload id.
+// evaluations of O(R log R), or the order of the nodes by cost (victim_order.h) and one for each
+// that may be cheap enough; of a gang see gang_assembly.h. Deterministic: ties by topological order
+// and workload id.
 #ifndef TENURE_PREEMPTION_H_
 #define TENURE_PREEMPTION_H_
 
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "tenure/cluster.h"
+#include "tenure/gang_assembly.h"
 #include "tenure/ledger.h"
 #include "tenure/placement.h"
 #include "tenure/policy.h"
@@ -36,16 +38,6 @@
 
 namespace tenure {
 
-// A place for a request and the runs that must leave it first (slots of the workload table).
-struct Plan {
-  std::vector<NodeId> nodes;
-  std::vector<RunSlot> victims;
-  void Clear() {
-    nodes.clear();
-    victims.clear();
-  }
-};
-
 class VictimSearch {
  public:
   using Env = VictimEnv;
@@ -56,10 +48,22 @@ class VictimSearch {
   // bounds later ones, which may stop no more than it.
   void BeginRound() { surveyed_ = false; }
 
+  // True if what is known since BeginRound shows that Find would fail, whoever asks, and that free
+  // GPUs do not hold the shape either.
+  template <class Policy>
+  bool RulesOut(const Cluster& cluster, const Shape& shape) {
+    if (!surveyed_ || !Shared<Policy>(shape)) return false;
+    for (std::size_t p = 0; p < cluster.pools().size(); ++p) {
+      if (shape.type != kAnyGpuType && shape.type != cluster.pools()[p].type) continue;
+      if (shared_survey_.NodesWith(cluster, p, shape.gpus, shape.lane) >= shape.nodes) return false;
+    }
+    return true;
+  }
+
   // Forgets all: time has passed, or runs have become stoppable.
   void BeginPass() {
     BeginRound();
-    ordered_ = false;
+    ordered_ = gang_ordered_ = false;
     plans_in_pass_ = 0;
   }
 
@@ -70,7 +74,7 @@ class VictimSearch {
     plan.Clear();
     set_.Resize(env);
     const Query<Policy> q{env, policy, requester, shape};
-    const bool shared = Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug;
+    const bool shared = Shared<Policy>(shape);
     if ((!shared || !surveyed_) && FindInOrder(q, avoid, plan)) return true;
     YieldSurvey& survey = shared ? shared_survey_ : own_survey_;
     if (!shared || !surveyed_) survey.Measure(env, policy, requester);
@@ -79,7 +83,7 @@ class VictimSearch {
     for (std::size_t p = 0; p < env.cluster.pools().size(); ++p) {
       const Pool& pool = env.cluster.pools()[p];
       if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
-      if (survey.NodesWith(p, shape.gpus, shape.lane) < shape.nodes) continue;
+      if (survey.NodesWith(env.cluster, p, shape.gpus, shape.lane) < shape.nodes) continue;
       survey.Candidates(env.cluster, p, shape.gpus, shape.lane, slots_);
       if (shape.nodes == 1) {
         FindOne(q, pool, avoid, best, plan);
@@ -95,24 +99,16 @@ class VictimSearch {
   template <class Policy>
   using Query = VictimQuery<Policy>;
 
+  template <class Policy>
+  static bool Shared(const Shape& shape) {
+    return Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug;
+  }
+
   // The best node so far.
   struct Choice {
     std::int64_t cost = -1;
     std::uint32_t slot = 0;  // equal costs at lower slots are better
   };
-  // A node of a gang is not had for less; `place` in order of the costs that nodes have alone.
-  struct Bound {
-    std::int64_t cost;
-    std::uint32_t place;
-    std::uint32_t version;
-  };
-  static constexpr std::uint32_t kNowhere = 0xffffffffu;
-
-  // Whether work of this shape may start on the node when the victims are gone.
-  template <class Policy>
-  bool Usable(const Query<Policy>& q, const Node& node) const {
-    return node.Admits(q.shape.EndsBy(q.env.policy.now + q.env.wait));
-  }
 
   // Takes the node if it is the cheapest so far, of equals the first in order; false: it cannot be
   // had, or certainly costs more than the best so far.
@@ -121,7 +117,7 @@ class VictimSearch {
                 Choice& best, Plan& plan) {
     const NodeId id = pool.nodes[slot];
     const Node& node = q.env.cluster.node(id);
-    if (!Usable(q, node) || id == avoid) return false;
+    if (!q.Admits(node) || id == avoid) return false;
     const std::int64_t limit = best.cost < 0 ? std::numeric_limits<std::int64_t>::max()
                                              : best.cost + (slot < best.slot ? 1 : 0);
     std::int64_t cost = set_.Evaluate(q, node, 1, limit);
@@ -149,14 +145,38 @@ class VictimSearch {
     }
   }
 
-  // The same by order_: only nodes that may be cheaper than the best so far. False: gave up, since
-  // the policy spares too many of the cheap ones.
+  // Calls `visit(slot)` for the nodes that the request may use and that have, or soon have, some
+  // GPUs free.
+  template <class Policy, class Visit>
+  static void VisitPartlyFree(const Query<Policy>& q, const Pool& pool, const Visit& visit) {
+    const auto look = [&](std::size_t slot) {
+      visit(static_cast<std::uint32_t>(slot));
+      return true;
+    };
+    pool.general.VisitTightest(1, 0, pool.nodes.size(), look);
+    pool.reserved.VisitTightest(1, 0, pool.nodes.size(), look);
+    if (q.shape.lane) pool.lane.VisitTightest(1, 0, pool.nodes.size(), look);
+    pool.vacating.VisitRange(0, pool.nodes.size(), [&](std::size_t slot) {
+      const Node& node = q.env.cluster.node(pool.nodes[slot]);
+      return node.free() > 0 || !Usable(q, node) || look(slot);
+    });
+  }
+  // ... and all others.
   template <class Policy>
-  bool FindOneInOrder(const Query<Policy>& q, std::size_t p, NodeId avoid, Choice& best,
+  static bool Full(const Query<Policy>& q, const Node& node) {
+    return node.soon() <= 0 && Usable(q, node);
+  }
+  template <class Policy>
+  static bool Usable(const Query<Policy>& q, const Node& node) {
+    return node.up() && (!node.lane || q.shape.lane);
+  }
+
+  // The same by order_: only nodes that may be cheaper than the best so far.
+  template <class Policy>
+  void FindOneInOrder(const Query<Policy>& q, std::size_t p, NodeId avoid, Choice& best,
                       Plan& plan) {
     const Pool& pool = q.env.cluster.pools()[p];
     const std::int32_t gpus = q.shape.gpus;
-    int in_vain = 0;
     set_.Clear();
     best.slot = 0;
     const auto too_dear = [&](std::int64_t density, std::int32_t needed, std::uint32_t slot) {
@@ -164,207 +184,134 @@ class VictimSearch {
       if (density > best.cost / needed) return true;
       return density * needed == best.cost && slot >= best.slot;
     };
-    const auto look = [&](std::uint32_t slot) {
-      in_vain += !Consider(q, pool, slot, avoid, best, plan) && best.cost < 0;
-      return in_vain < kInVain;
-    };
-    // Nodes that have some of the GPUs already.
-    const auto look_at_rest = [&](std::size_t s) {
-      const auto slot = static_cast<std::uint32_t>(s);
+    VisitPartlyFree(q, pool, [&](std::uint32_t slot) {
       const std::int32_t soon = q.env.cluster.node(pool.nodes[slot]).soon();
       const std::int64_t density = order_.density(pool.nodes[slot]);
       const bool hopeless = soon < gpus && (density == VictimOrder::kNoVictims ||
                                             too_dear(density, gpus - soon, slot));
-      return hopeless || look(slot);
-    };
-    pool.general.VisitTightest(1, 0, pool.nodes.size(), look_at_rest);
-    pool.reserved.VisitTightest(1, 0, pool.nodes.size(), look_at_rest);
-    if (q.shape.lane) pool.lane.VisitTightest(1, 0, pool.nodes.size(), look_at_rest);
-    for (std::int64_t s = pool.vacating.NextFrom(0); s >= 0;
-         s = pool.vacating.NextFrom(static_cast<std::size_t>(s) + 1)) {
-      const Node& node = q.env.cluster.node(pool.nodes[static_cast<std::size_t>(s)]);
-      if (node.free() <= 0 && node.up() && (!node.lane || q.shape.lane)) {
-        look_at_rest(static_cast<std::size_t>(s));
-      }
-    }
+      if (!hopeless) Consider(q, pool, slot, avoid, best, plan);
+    });
     // All others, cheapest first.
     for (const VictimOrder::Entry& e : order_.pool(p)) {
-      if (in_vain >= kInVain) return false;
       if (best.cost >= 0 && e.density > best.cost / gpus) break;
-      const Node& node = q.env.cluster.node(pool.nodes[e.slot]);
-      if (node.soon() > 0 || !node.up() || (node.lane && !q.shape.lane)) continue;
-      if (!too_dear(e.density, gpus, e.slot)) look(e.slot);
+      if (!Full(q, q.env.cluster.node(pool.nodes[e.slot]))) continue;
+      if (!too_dear(e.density, gpus, e.slot)) Consider(q, pool, e.slot, avoid, best, plan);
     }
-    return in_vain < kInVain;
   }
+
+  // Offers the nodes of a pool to a gang by gang_order_, when nothing cheaper is left.
+  template <class Policy>
+  class OrderedSource {
+   public:
+    OrderedSource(VictimSearch& search, const Query<Policy>& q, std::size_t p)
+        : search_(search), q_(q), p_(p), pool_(q.env.cluster.pools()[p]) {
+      auto& rest = search.partly_free_;
+      rest.clear();
+      VisitPartlyFree(q, pool_, [&](std::uint32_t slot) {
+        const std::int64_t density = search_.gang_order_.density(pool_.nodes[slot]);
+        const std::int32_t needed = q_.shape.gpus - q_.env.cluster.node(pool_.nodes[slot]).soon();
+        if (needed <= 0 || density != VictimOrder::kNoVictims) {
+          rest.push_back({needed <= 0 ? 0 : density * needed, slot});
+        }
+      });
+      std::sort(rest.begin(), rest.end());
+    }
+
+    void More(std::int64_t limit) {
+      const auto& rest = search_.partly_free_;
+      const auto& full = search_.gang_order_.pool(p_);
+      while (true) {
+        while (next_full_ < full.size() && !Full(q_, NodeAt(full[next_full_].slot))) ++next_full_;
+        const bool any_full = next_full_ < full.size(), any_rest = next_rest_ < rest.size();
+        if (!any_full && !any_rest) return;
+        const std::int64_t at_full = any_full ? full[next_full_].density * q_.shape.gpus : 0;
+        const bool take_rest = any_rest && (!any_full || rest[next_rest_].density <= at_full);
+        const std::int64_t bound = take_rest ? rest[next_rest_].density : at_full;
+        if (bound > std::min(limit, search_.gang_.cheapest())) return;
+        Offer(pool_.nodes[take_rest ? rest[next_rest_++].slot : full[next_full_++].slot]);
+      }
+    }
+    void Reached(NodeId id) {
+      if (q_.env.cluster.PoolOf(id) == p_ && Usable(q_, q_.env.cluster.node(id))) Offer(id);
+    }
+
+   private:
+    const Node& NodeAt(std::uint32_t slot) const { return q_.env.cluster.node(pool_.nodes[slot]); }
+    void Offer(NodeId id) {
+      if (!search_.gang_.Offered(id)) search_.gang_.Offer(q_, id);
+    }
+
+    VictimSearch& search_;
+    const Query<Policy>& q_;
+    std::size_t p_;
+    const Pool& pool_;
+    std::size_t next_full_ = 0, next_rest_ = 0;
+  };
 
   // Whether the order has been of use in this pass; what it finds is then what the survey would
   // have led to. If it finds nothing, the survey has to be made for later requests anyway.
   template <class Policy>
   bool FindInOrder(const Query<Policy>& q, NodeId avoid, Plan& plan) {
-    if (!Policy::kCostsIgnoreKeys || q.shape.nodes > 1 || plans_in_pass_ < kManyPlans ||
-        !q.env.carried_out) {
+    const bool gang = q.shape.nodes > 1;
+    if (!Policy::kCostsIgnoreKeys || plans_in_pass_ < kManyPlans || !q.env.carried_out ||
+        (gang && q.shape.rule == TopologyRule::kRequired)) {
       return false;
     }
-    if (!ordered_) order_.Build(q.env, q.policy);
-    ordered_ = true;
+    VictimOrder& order = gang ? gang_order_ : order_;
+    bool& ordered = gang ? gang_ordered_ : ordered_;
+    if (!ordered) {
+      order.Build(q.env, q.policy, gang ? VictimOrder::Cost::kShared : VictimOrder::Cost::kWhole);
+    }
+    ordered = true;
     Choice best;
     for (std::size_t p = 0; p < q.env.cluster.pools().size(); ++p) {
       if (q.shape.type != kAnyGpuType && q.shape.type != q.env.cluster.pools()[p].type) continue;
-      if (!FindOneInOrder(q, p, avoid, best, plan)) {
-        plan.Clear();
-        return false;
+      if (!gang) {
+        FindOneInOrder(q, p, avoid, best, plan);
+      } else if (best.cost < 0) {
+        gang_.Begin(q);
+        gang_.Assemble(q, OrderedSource<Policy>(*this, q, p), best.cost, plan);
       }
     }
     return best.cost >= 0;
   }
 
+  // Chooses among the nodes in slots_.
   template <class Policy>
   void FindGang(const Query<Policy>& q, const Pool& pool, std::int64_t& best, Plan& plan) {
-    const std::size_t k = static_cast<std::size_t>(q.shape.nodes);
-    set_.Clear();
-    able_.clear();
-    for (std::uint32_t slot : slots_) {
-      const NodeId id = pool.nodes[slot];
-      const Node& node = q.env.cluster.node(id);
-      if (!Usable(q, node)) continue;
-      const std::int64_t cost = set_.Evaluate(q, node, q.shape.nodes);
-      if (cost >= 0) able_.push_back({cost, id});
-    }
-    if (able_.size() < k) return;
+    const auto choose = [&](std::uint32_t begin, std::uint32_t end) {
+      const auto first = std::lower_bound(slots_.begin(), slots_.end(), begin);
+      const auto last = std::lower_bound(first, slots_.end(), end);
+      if (last - first < q.shape.nodes) return;
+      gang_.Begin(q);
+      for (auto slot = first; slot != last; ++slot) gang_.Offer(q, pool.nodes[*slot]);
+      gang_.Assemble(q, AllOffered{}, best, plan);
+    };
     if (q.shape.rule == TopologyRule::kPreferred) {
-      Assemble(q, able_, k, best, plan);
+      choose(0, static_cast<std::uint32_t>(pool.nodes.size()));
       return;
     }
     const std::uint8_t level = internal::EffectiveLevel(q.env.cluster, q.shape);
-    std::vector<std::pair<std::int64_t, NodeId>> inside;
     for (DomainId d : q.env.cluster.DomainsAt(level)) {
       const auto [begin, end] = pool.range[d.value()];
-      inside.clear();
-      for (const auto& a : able_) {
-        const std::uint32_t slot = q.env.cluster.node(a.second).slot;
-        if (slot >= begin && slot < end) inside.push_back(a);
-      }
-      if (inside.size() >= k) Assemble(q, inside, k, best, plan);
-    }
-  }
-
-  // Greedy: k times the node with the least marginal cost, of equals the first in order of the cost
-  // it has alone. Keeps the result if it beats `best`.
-  //
-  // What is chosen makes other nodes dearer (fewer runs may be stopped, shared victims are spread
-  // over fewer nodes) unless a victim runs on them, too. So the cost found last bounds the present
-  // one from below, and only the cheapest by that bound is evaluated anew.
-  template <class Policy>
-  void Assemble(const Query<Policy>& q, std::vector<std::pair<std::int64_t, NodeId>>& able,
-                std::size_t k, std::int64_t& best, Plan& plan) {
-    set_.Clear();
-    std::stable_sort(able.begin(), able.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    bounds_.clear();
-    place_.resize(std::max(place_.size(), q.env.cluster.size()), kNowhere);
-    for (std::uint32_t c = 0; c < able.size(); ++c) {
-      bounds_.push_back({able[c].first, c, 0});
-      place_[able[c].second.value()] = c;
-    }
-    versions_.assign(able.size(), 0);
-    const auto dearer = [](const Bound& a, const Bound& b) {
-      return a.cost != b.cost ? a.cost > b.cost : a.place > b.place;
-    };
-    // Sorted by cost and place: a heap already.
-    std::vector<NodeId> nodes;
-    std::vector<RunSlot> victims;
-    std::int64_t total = 0;
-    while (nodes.size() < k && !bounds_.empty()) {
-      const auto remaining = static_cast<std::int32_t>(k - nodes.size());
-      const Bound top = bounds_.front();
-      std::pop_heap(bounds_.begin(), bounds_.end(), dearer);
-      bounds_.pop_back();
-      if (top.version != versions_[top.place]) continue;
-      const NodeId id = able[top.place].second;
-      const std::int64_t cost = set_.Evaluate(q, q.env.cluster.node(id), remaining);
-      if (cost < 0) continue;
-      const Bound now{cost, top.place, top.version};
-      if (!bounds_.empty() && dearer(now, bounds_.front())) {
-        bounds_.push_back(now);
-        std::push_heap(bounds_.begin(), bounds_.end(), dearer);
-        continue;
-      }
-      ++versions_[top.place];
-      place_[id.value()] = kNowhere;
-      nodes.push_back(id);
-      total += cost;
-      const std::size_t before = victims.size();
-      for (const VictimSet::Candidate& c : set_.picked()) {
-        victims.push_back(c.slot);
-        set_.Keep(c.slot, q.env.table.run(c.slot));
-      }
-      // Its victims leave other nodes as well, which are cheaper or possible now.
-      for (std::size_t v = before; v < victims.size(); ++v) {
-        if (q.env.table.run(victims[v]).node_count == 1) continue;
-        for (NodeId other : q.env.table.workload(victims[v]).nodes) {
-          const std::uint32_t c = place_[other.value()];
-          if (c == kNowhere) continue;
-          bounds_.push_back({0, c, ++versions_[c]});
-          std::push_heap(bounds_.begin(), bounds_.end(), dearer);
-        }
-      }
-    }
-    for (const auto& a : able) place_[a.second.value()] = kNowhere;
-    if (nodes.size() < k || (best >= 0 && total >= best)) return;
-    Trim(q, nodes, victims);
-    best = total;
-    plan.nodes = std::move(nodes);
-    plan.victims = std::move(victims);
-  }
-
-  // Drops victims that later choices made unnecessary, dearest first.
-  template <class Policy>
-  void Trim(const Query<Policy>& q, const std::vector<NodeId>& nodes,
-            std::vector<RunSlot>& victims) {
-    const auto cost = [&](RunSlot s) {
-      return q.policy.VictimCost(q.env.policy, q.env.table.run(s));
-    };
-    std::vector<RunSlot> order = victims;
-    std::sort(order.begin(), order.end(), [&](RunSlot a, RunSlot b) {
-      const std::int64_t x = cost(a), y = cost(b);
-      return x != y ? x > y : q.env.table.run(a).id > q.env.table.run(b).id;
-    });
-    for (RunSlot v : order) {
-      set_.Leave(v);
-      const bool needed = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
-        const Node& node = q.env.cluster.node(id);
-        std::int32_t available = node.soon();
-        for (const Occupant& o : node.runs) {
-          if (set_.Contains(o.run)) available += o.gpus;
-        }
-        return available < q.shape.gpus;
-      });
-      if (needed) {
-        set_.Keep(v);
-      } else {
-        victims.erase(std::find(victims.begin(), victims.end(), v));
-      }
+      choose(begin, end);
     }
   }
 
   static constexpr std::int64_t kSessionAway = 20'000'000;  // GPU-ms
 
   static constexpr int kManyPlans = 2;  // after which the order pays for being built
-  static constexpr int kInVain = 64;    // nodes looked at before giving up on the order
 
-  VictimOrder order_;
-  bool ordered_ = false;  // order_ is of this pass
+  VictimOrder order_, gang_order_;
+  bool ordered_ = false, gang_ordered_ = false;  // the orders are of this pass
   int plans_in_pass_ = 0;
   bool surveyed_ = false;  // shared_survey_ is of this round
   YieldSurvey shared_survey_, own_survey_;
   std::vector<std::uint32_t> slots_;  // of nodes that yield enough, ascending
 
-  VictimSet set_;  // of the plan being made
-  std::vector<std::pair<std::int64_t, NodeId>> able_;
-  std::vector<Bound> bounds_;            // heap of the gang's nodes, cheapest first
-  std::vector<std::uint32_t> versions_;  // by place: what is left of older entries is void
-  std::vector<std::uint32_t> place_;     // by node: among the gang's candidates
+  VictimSet set_;  // of a node
+  GangAssembly gang_;
+  std::vector<VictimOrder::Entry> partly_free_;  // of a gang: what their nodes cost at least
 };
 
 }  // namespace tenure

@@ -53,7 +53,8 @@ class Ranking {
   void Refresh(const BudgetTree& tree, Ledger& ledger, MilliGpu healthy, TimePoint now,
                const KeyOf& key_of) {
     const std::size_t n = tree.size();
-    if (entitlement_.size() != n || healthy != healthy_) {
+    bool same_demand = entitlement_.size() == n && healthy == healthy_;
+    if (!same_demand) {
       healthy_ = healthy;
       tree.Entitlements(healthy, entitlement_);
       key_.resize(n);
@@ -67,10 +68,12 @@ class Ranking {
       const AllocationId id(i);
       used_[i] = ledger.Use(id, now) + ledger.Ahead(id, now);
       key_[i] = key_of(id, used_[i], entitlement_[i]);
-      demand_[i] = ledger.demand_charge(id);
+      const MilliGpu demand = ledger.demand_charge(id);
+      same_demand = same_demand && demand == demand_[i];
+      demand_[i] = demand;
     }
     if (!options_.fluid) return;
-    tree.WaterFill(healthy, demand_, {}, scratch_, natural_);
+    if (!same_demand) tree.WaterFill(healthy, demand_, {}, scratch_, natural_);
     if (options_.gain <= Duration(0)) {
       fluid_ = natural_;
       return;
@@ -154,6 +157,7 @@ class Ranking {
 
   void Control(const BudgetTree& tree) {
     const std::int64_t limit_q16 = options_.limit << internal::kQ;
+    const std::int64_t least = (std::int64_t{1} << (2 * internal::kQ)) / limit_q16;
     const std::int64_t gain = options_.gain.count();
     // Beyond this distance from the mean the clamp decides (2^20 is past any limit).
     const std::int64_t far = gain * 20;
@@ -177,7 +181,7 @@ class Ranking {
         const std::int64_t x = std::clamp((mean - key_[c.value()]).count(), -far, far);
         m = std::clamp(
             internal::Exp2Q16(internal::MulDivFloor(x, std::int64_t{1} << internal::kQ, gain)),
-            (std::int64_t{1} << (2 * internal::kQ)) / limit_q16, limit_q16);
+            least, limit_q16);
       }
     }
   }

@@ -223,7 +223,11 @@ class CreditMeter {
         low.assign(kBuckets, 0);
         newest = index;
       }
-      for (; newest < index; ++newest) Put(newest + 1, 0);
+      for (; newest < index; ++newest) {
+        total -= Get(newest + 1);
+        Put(newest + 1, 0);
+      }
+      total += amount;
       Put(index, Get(index) + amount);
     }
     absl::int128 Get(std::int64_t index) const {
@@ -231,9 +235,9 @@ class CreditMeter {
       return absl::MakeInt128(high[i], static_cast<std::uint64_t>(low[i]));
     }
     void Put(std::int64_t index, absl::int128 value) {
-      total += value - Get(index);
-      high[Ring(index)] = absl::Int128High64(value);
-      low[Ring(index)] = static_cast<std::int64_t>(absl::Int128Low64(value));
+      const std::size_t i = Ring(index);
+      high[i] = absl::Int128High64(value);
+      low[i] = static_cast<std::int64_t>(absl::Int128Low64(value));
     }
     static std::size_t Ring(std::int64_t index) {
       return static_cast<std::size_t>(((index % kBuckets) + kBuckets) % kBuckets);

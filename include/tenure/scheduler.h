@@ -383,13 +383,15 @@ class Scheduler {
     return shape.total() >= o.gang || (o.block > GpuCount(0) && shape.total() >= o.block);
   }
   bool HasCredit(RunSlot slot) const;
+  bool HasSomeCredit(AllocationId leaf) const;
   RunSlot FirstWithCredit(const PendingQueue::Bucket& bucket) const;
   bool Reserve(RunSlot slot);
   void BeginRound();
   void Serve();
   void ServeTier(int tier);
   bool ServeLeaf(AllocationId leaf, int tier);
-  bool TryPlace(RunSlot slot, const Requester& requester);
+  bool TryPlace(RunSlot slot, const Shape& shape, const Requester& requester);
+  bool PlaceByStopping(RunSlot slot, const Shape& shape, const Requester& requester);
   std::int64_t FundedVictims(const Plan& plan) const {
     return std::count_if(plan.victims.begin(), plan.victims.end(),
                          [&](RunSlot v) { return table_.run(v).funded; });
@@ -399,7 +401,11 @@ class Scheduler {
                        const Ranking& ranking) const;
   void FillUnfunded();
   // A node has just refused it.
-  bool Avoids(RunSlot slot) const { return table_.workload(slot).avoid_until > now_; }
+  bool Avoids(RunSlot slot) const { return Avoided(slot) != kNoNode; }
+  NodeId Avoided(RunSlot slot) const {
+    const Workload& w = table_.workload(slot);
+    return w.avoid_until > now_ ? w.avoid : kNoNode;
+  }
   bool FindFree(RunSlot slot, const Shape& shape);
   bool PlaceOnFree(RunSlot slot, const Shape& shape);
   void StartOn(RunSlot slot, const std::vector<NodeId>& nodes);

@@ -269,7 +269,6 @@ void Scheduler<Policy>::StopRun(RunSlot slot, StopReason reason, WorkloadId bene
 template <class Policy>
 bool Scheduler<Policy>::KnownToFail(AllocationId leaf, ShapeId id) {
   const Shape& shape = shapes_[id];
-  if (verdicts_.size() < shapes_.size()) verdicts_.resize(shapes_.size());
   Verdict& verdict = verdicts_[id];
   if (verdict.round != round_) verdict = {round_, 0, false};
   for (; !verdict.fails && verdict.compared < failures_.size(); ++verdict.compared) {
@@ -294,6 +293,7 @@ void Scheduler<Policy>::BeginRound() {
   ++round_;
   failures_.clear();
   leaf_failures_.clear();
+  if (verdicts_.size() < shapes_.size()) verdicts_.resize(shapes_.size());
   search_.BeginRound();
 }
 
@@ -353,6 +353,7 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
   requester.leaf = leaf;
   requester.tier = tier;
   requester.leaf_charge = ledger_.placed_charge(leaf);
+  bool credit_known = false, credit = false;  // whether any request may have a reservation
   for (std::size_t next = 0; next < queue.buckets().size();) {
     PendingQueue::Bucket& bucket = queue.InOrder(next++);
     if (bucket.skipped == round_) continue;
@@ -365,7 +366,7 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
     if (!KnownToFail(leaf, bucket.shape)) {
       for (const QueueKey& key : bucket.waiting) {
         const bool avoids = Avoids(key.slot);
-        if (TryPlace(key.slot, requester)) {
+        if (TryPlace(key.slot, shape, requester)) {
           ranking_.Recharge(tree_, ledger_, leaf, now_, KeyFn());
           search_.BeginRound();  // keys and floors have moved
           return true;
@@ -375,9 +376,13 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
     }
     bucket.skipped = round_;
     if (!Reserves() || !MayReserve(shape)) continue;
+    if (!credit_known) credit = HasSomeCredit(leaf);
+    credit_known = true;
+    if (!credit) continue;
     if (const RunSlot slot = FirstWithCredit(bucket); slot != kNoSlot && Reserve(slot)) {
-      next = 0;  // the queue has changed, and what the leaf has placed may have
+      next = 0;  // the queue has changed, and what the leaf has placed and used may have
       requester.leaf_charge = ledger_.placed_charge(leaf);
+      credit_known = false;
     }
   }
   return false;
@@ -386,8 +391,7 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
 // Where free GPUs hold it now, in scratch_nodes_.
 template <class Policy>
 bool Scheduler<Policy>::FindFree(RunSlot slot, const Shape& shape) {
-  const Workload& w = table_.workload(slot);
-  const NodeId avoid = Avoids(slot) ? w.avoid : kNoNode;
+  const NodeId avoid = Avoided(slot);
   scratch_nodes_.clear();
   if constexpr (Policy::kUsesNodeScore) {
     const internal::PolicyScore<Policy> score{policy_, shape};
@@ -405,41 +409,44 @@ bool Scheduler<Policy>::PlaceOnFree(RunSlot slot, const Shape& shape) {
 }
 
 template <class Policy>
-bool Scheduler<Policy>::TryPlace(RunSlot slot, const Requester& requester) {
-  const Shape shape = shapes_[table_.workload(slot).shape];
-  if (PlaceOnFree(slot, shape)) return true;
+bool Scheduler<Policy>::TryPlace(RunSlot slot, const Shape& shape, const Requester& requester) {
+  if (!search_.template RulesOut<Policy>(cluster_, shape) &&
+      (PlaceOnFree(slot, shape) || PlaceByStopping(slot, shape, requester))) {
+    return true;
+  }
+  if (Avoids(slot)) return false;
+  if (Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug) {
+    failures_.push_back(shape);
+  } else {
+    leaf_failures_.push_back({requester.leaf, shape});
+  }
+  return false;
+}
+
+template <class Policy>
+bool Scheduler<Policy>::PlaceByStopping(RunSlot slot, const Shape& shape,
+                                        const Requester& requester) {
   const PolicyContext context = Context();
   const std::int64_t allowed = preemptions_.Available(now_);
   const VictimEnv env{cluster_,    table_,
                       ledger_,     stoppable_,
                       context,     options_.grace + options_.tick,
                       allowed > 0, options_.preemption_rate == 0};
-  const Workload& w = table_.workload(slot);
-  const NodeId avoid = Avoids(slot) ? w.avoid : kNoNode;
-  if (search_.Find(env, policy_, requester, shape, avoid, plan_) &&
-      FundedVictims(plan_) <= allowed) {
-    const auto free_now = [&](NodeId n) { return cluster_.node(n).free() >= shape.gpus; };
-    if (plan_.victims.empty() && std::all_of(plan_.nodes.begin(), plan_.nodes.end(), free_now)) {
-      StartOn(slot, plan_.nodes);  // on nodes that are promised to a later start
-      return true;
-    }
-    preemptions_.Take(now_, FundedVictims(plan_));
-    HoldFor(slot, plan_);
-    for (RunSlot v : plan_.victims) {
-      StopRun(v, StopReason::kPreempted, table_.run(slot).id);
-    }
+  if (!search_.Find(env, policy_, requester, shape, Avoided(slot), plan_) ||
+      FundedVictims(plan_) > allowed) {
+    return false;
+  }
+  const auto free_now = [&](NodeId n) { return cluster_.node(n).free() >= shape.gpus; };
+  if (plan_.victims.empty() && std::all_of(plan_.nodes.begin(), plan_.nodes.end(), free_now)) {
+    StartOn(slot, plan_.nodes);  // on nodes that are promised to a later start
     return true;
   }
-  if (avoid == kNoNode) {
-    const bool everywhere =
-        Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug;
-    if (everywhere) {
-      failures_.push_back(shape);
-    } else {
-      leaf_failures_.push_back({requester.leaf, shape});
-    }
+  preemptions_.Take(now_, FundedVictims(plan_));
+  HoldFor(slot, plan_);
+  for (RunSlot v : plan_.victims) {
+    StopRun(v, StopReason::kPreempted, table_.run(slot).id);
   }
-  return false;
+  return true;
 }
 
 template <class Policy>

@@ -31,6 +31,15 @@ bool Scheduler<Policy>::HasCredit(RunSlot slot) const {
          internal::HoursOfShare(behind, ranking_.entitlement(run.leaf)) >= needed;
 }
 
+// False: the leaf has too little credit for a reservation of whatever kind.
+template <class Policy>
+bool Scheduler<Policy>::HasSomeCredit(AllocationId leaf) const {
+  const ReservationOptions& o = options_.reservation;
+  const GpuTime behind = credit_.Owed(leaf) - ranking_.used(leaf);
+  return behind > GpuTime(0) && internal::HoursOfShare(behind, ranking_.entitlement(leaf)) >=
+                                    std::min({o.first_credit, o.restart_credit, o.block_credit});
+}
+
 // The first request of a bucket that may have a reservation now, or kNoSlot. A gang that was
 // stopped needs more credit than one that never ran: while its leaf saves that up, the gangs behind
 // it have their turn. Otherwise all of a bucket need the same.

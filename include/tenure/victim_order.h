@@ -4,13 +4,14 @@
 // may stop looking.
 //
 //   VictimOrder order;
-//   order.Build(env, policy);
+//   order.Build(env, policy, VictimOrder::Cost::kWhole);
 //   for (const VictimOrder::Entry& e : order.pool(0)) ...   // cheapest first
 //
 // One invariant: from Build until a run starts to run, becomes stoppable or changes its cost, g
 // GPUs of victims on a node cost at least g x density(node). It stays true while runs are stopped:
-// the bound is of all runs that the contract lets a policy stop, whatever the policy says.
-// Complexity: Build O(S + n log n) for S such runs on n nodes. Deterministic.
+// the bound is of all runs that the contract lets a policy stop, whatever the policy says. A run
+// over several nodes counts whole for a request of one node; for a gang its cost may be shared by
+// them. Complexity: Build O(S + n log n) for S such runs on n nodes. Deterministic.
 #ifndef TENURE_VICTIM_ORDER_H_
 #define TENURE_VICTIM_ORDER_H_
 
@@ -36,14 +37,18 @@ class VictimOrder {
     friend auto operator<=>(const Entry&, const Entry&) = default;
   };
 
+  enum class Cost : std::uint8_t { kWhole, kShared };
+
   template <class Policy>
-  void Build(const VictimEnv& env, const Policy& policy) {
+  void Build(const VictimEnv& env, const Policy& policy, Cost how) {
     density_.assign(env.cluster.size(), kNoVictims);
     pools_.resize(env.cluster.pools().size());
     for (auto& pool : pools_) pool.clear();
     for (std::uint32_t g : env.stoppable.occupied()) {
       for (const StoppableRuns::Member& m : env.stoppable.group(g).members) {
-        const std::int64_t cost = policy.VictimCost(env.policy, env.table.run(m.slot)) / m.gpus;
+        const Run& run = env.table.run(m.slot);
+        const std::int64_t parts = how == Cost::kShared ? std::max(1, run.node_count) : 1;
+        const std::int64_t cost = policy.VictimCost(env.policy, run) / parts / m.gpus;
         const auto offer = [&](NodeId id) {
           std::int64_t& density = density_[id.value()];
           density = std::min(density, cost);

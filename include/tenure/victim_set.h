@@ -28,6 +28,16 @@
 
 namespace tenure {
 
+// A place for a request and the runs that must leave it first (slots of the workload table).
+struct Plan {
+  std::vector<NodeId> nodes;
+  std::vector<RunSlot> victims;
+  void Clear() {
+    nodes.clear();
+    victims.clear();
+  }
+};
+
 // Who asks for what, of whom.
 template <class Policy>
 struct VictimQuery {
@@ -38,6 +48,10 @@ struct VictimQuery {
 
   bool MayStop(const Run& run, bool lane, MilliGpu taken) const {
     return env.MayStop(policy, requester, run, lane, taken);
+  }
+  // Whether work of this shape may start on the node when the victims are gone.
+  bool Admits(const Node& node) const {
+    return node.Admits(shape.EndsBy(env.policy.now + env.wait));
   }
 };
 
@@ -78,18 +92,19 @@ class VictimSet {
                         std::int64_t limit = std::numeric_limits<std::int64_t>::max()) {
     picked_.clear();
     std::int32_t available = node.soon();
-    std::int32_t possible = available;
+    std::int32_t possible = available + node.occupied;  // less what is spared
     candidates_.clear();
     for (const Occupant& o : node.runs) {
       if (Contains(o.run)) {  // leaves already for another node of this gang
         available += o.gpus;
-        possible += o.gpus;
         continue;
       }
       const Run& run = q.env.table.run(o.run);
-      if (!q.MayStop(run, node.lane, Taken(run.leaf))) continue;
-      possible += o.gpus;
-      candidates_.push_back({0, run.id, o.run, o.gpus});
+      if (q.MayStop(run, node.lane, Taken(run.leaf))) {
+        candidates_.push_back({0, run.id, o.run, o.gpus});
+      } else if ((possible -= o.gpus) < q.shape.gpus) {
+        return -1;
+      }
     }
     if (possible < q.shape.gpus) return -1;
     if (available >= q.shape.gpus) return 0;

@@ -6,12 +6,15 @@
 //
 //   YieldSurvey survey;
 //   survey.Measure(env, policy, requester);
-//   if (survey.NodesWith(pool, 4, with_lane) >= 2) survey.Candidates(pool, 4, with_lane, slots);
+//   if (survey.NodesWith(cluster, pool, 4, with_lane) >= 2) {
+//     survey.Candidates(cluster, pool, 4, with_lane, slots);
+//   }
 //
 // One invariant: until a run, a placement or a key changes, yield(n) is n.soon() plus the GPUs of
 // the runs on n that may be stopped. Complexity: Measure O(groups + runs of the groups that the
-// policy does not rule out), independent of the number of nodes; Candidates O(c log c) for c nodes
-// found. Deterministic.
+// policy does not rule out), independent of the number of nodes; NodesWith O(nodes of those runs)
+// for the first question about so many GPUs; Candidates O(c log c) for c nodes found.
+// Deterministic.
 #ifndef TENURE_YIELD_SURVEY_H_
 #define TENURE_YIELD_SURVEY_H_
 
@@ -86,16 +89,25 @@ class YieldSurvey {
         }
       }
     }
-    Count(env.cluster);
+    ListYielding(env.cluster);
   }
 
-  std::int32_t yield(const Node& node, NodeId id) const { return node.soon() + extra_[id.value()]; }
-
   // Healthy nodes of a pool that yield at least `gpus` > 0.
-  std::int64_t NodesWith(std::size_t pool, std::int32_t gpus, bool with_lane) const {
-    const auto& counts = with_lane ? pools_[pool].all : pools_[pool].general;
+  std::int64_t NodesWith(const Cluster& cluster, std::size_t pool, std::int32_t gpus,
+                         bool with_lane) {
+    const Pool& p = cluster.pools()[pool];
     const auto g = static_cast<std::size_t>(gpus);
-    return g < counts.size() ? counts[g] : 0;
+    if (g >= p.general.levels()) return 0;
+    Counts& counts = pools_[pool].counts[g];
+    if (!counts.known) {
+      counts = {
+          p.general.CountAtLeast(kRootDomain, gpus) + p.reserved.CountAtLeast(kRootDomain, gpus),
+          p.lane.CountAtLeast(kRootDomain, gpus), true};
+      for (const Yielding& y : pools_[pool].yielding) {
+        if (y.free < gpus && y.yield >= gpus) ++(y.lane ? counts.lane : counts.ordinary);
+      }
+    }
+    return counts.ordinary + (with_lane ? counts.lane : 0);
   }
 
   // Their slots, ascending.
@@ -112,19 +124,27 @@ class YieldSurvey {
     take(p.general);
     take(p.reserved);
     if (with_lane) take(p.lane);
-    for (NodeId id : pools_[pool].changed) {
-      const Node& n = cluster.node(id);
-      if (n.free() < gpus && yield(n, id) >= gpus && (with_lane || !n.lane)) {
-        slots.push_back(n.slot);
-      }
+    for (const Yielding& y : pools_[pool].yielding) {
+      if (y.free < gpus && y.yield >= gpus && (with_lane || !y.lane)) slots.push_back(y.slot);
     }
     std::sort(slots.begin(), slots.end());
   }
 
  private:
+  // A healthy node that may yield more than it has free.
+  struct Yielding {
+    std::uint32_t slot;
+    std::int32_t free, yield;
+    bool lane;
+  };
+  // Nodes that yield at least so many GPUs.
+  struct Counts {
+    std::int64_t ordinary = 0, lane = 0;
+    bool known = false;
+  };
   struct PerPool {
-    std::vector<NodeId> changed;             // healthy, yield more than they have free
-    std::vector<std::int64_t> general, all;  // nodes that yield at least so many GPUs
+    std::vector<Yielding> yielding;
+    std::vector<Counts> counts;  // by GPUs
   };
 
   void Clear(const Cluster& cluster) {
@@ -137,41 +157,24 @@ class YieldSurvey {
     if (extra_[id.value()] == 0) touched_.push_back(id);
     extra_[id.value()] += gpus;
   }
-  void Count(const Cluster& cluster) {
+  void ListYielding(const Cluster& cluster) {
+    const auto list = [&](PerPool& pool, NodeId id) {
+      const Node& n = cluster.node(id);
+      if (!n.up()) return;
+      pool.yielding.push_back(
+          {n.slot, std::max(0, n.free()), n.soon() + extra_[id.value()], n.lane});
+    };
     for (std::size_t i = 0; i < pools_.size(); ++i) {
       const Pool& pool = cluster.pools()[i];
-      pools_[i].changed.clear();
-      pools_[i].general.assign(pool.general.levels(), 0);
-      pools_[i].all.assign(pool.general.levels(), 0);
-      for (std::int64_t s = pool.vacating.NextFrom(0); s >= 0;
-           s = pool.vacating.NextFrom(static_cast<std::size_t>(s) + 1)) {
-        const NodeId id = pool.nodes[static_cast<std::size_t>(s)];
-        if (extra_[id.value()] == 0) Changed(cluster, pools_[i], id);
-      }
+      pools_[i].yielding.clear();
+      pools_[i].counts.assign(pool.general.levels(), Counts());
+      pool.vacating.VisitRange(0, pool.nodes.size(), [&](std::size_t slot) {
+        const NodeId id = pool.nodes[slot];
+        if (extra_[id.value()] == 0) list(pools_[i], id);
+        return true;
+      });
     }
-    for (NodeId id : touched_) Changed(cluster, pools_[cluster.PoolOf(id)], id);
-    for (std::size_t i = 0; i < pools_.size(); ++i) {
-      const Pool& pool = cluster.pools()[i];
-      std::int64_t general = 0, lane = 0;  // differences of so many GPUs and more
-      for (std::size_t g = pools_[i].all.size(); g-- > 0;) {
-        const auto level = static_cast<std::int64_t>(g);
-        general += pools_[i].general[g];
-        lane += pools_[i].all[g];
-        pools_[i].general[g] = general + pool.general.CountAtLeast(kRootDomain, level) +
-                               pool.reserved.CountAtLeast(kRootDomain, level);
-        pools_[i].all[g] = pools_[i].general[g] + lane + pool.lane.CountAtLeast(kRootDomain, level);
-      }
-    }
-  }
-  // Until the sums are formed, `general` holds the difference for ordinary nodes, `all` for lane
-  // nodes: how many more yield so many GPUs than have as many free.
-  void Changed(const Cluster& cluster, PerPool& pool, NodeId id) {
-    const Node& n = cluster.node(id);
-    if (!n.up()) return;
-    pool.changed.push_back(id);
-    std::vector<std::int64_t>& counts = n.lane ? pool.all : pool.general;
-    --counts[static_cast<std::size_t>(std::max(0, n.free()))];
-    ++counts[static_cast<std::size_t>(std::max(0, yield(n, id)))];
+    for (NodeId id : touched_) list(pools_[cluster.PoolOf(id)], id);
   }
 
   std::vector<std::int32_t> extra_;  // by node: GPUs of runs that may be stopped

@@ -206,7 +206,7 @@ void CheckSurvey(const Policy& policy, const VictimEnv& env, const Requester& re
         }
         survey.Candidates(env.cluster, p, gpus, with_lane, slots);
         ASSERT_EQ(slots, expected);
-        ASSERT_EQ(survey.NodesWith(p, gpus, with_lane), std::ssize(expected));
+        ASSERT_EQ(survey.NodesWith(env.cluster, p, gpus, with_lane), std::ssize(expected));
         found += std::ssize(expected);
       }
     }

@@ -32,6 +32,18 @@ TEST(Bitmap, FindsWhatASetFinds) {
       const auto from = static_cast<std::size_t>(rng.Below(bits + 2));
       const auto it = naive.lower_bound(from);
       ASSERT_EQ(bitmap.NextFrom(from), it == naive.end() ? -1 : static_cast<std::int64_t>(*it));
+      // At most three elements of a range, which may end beyond all of them.
+      const std::size_t end = from + static_cast<std::size_t>(rng.Below(bits + 100));
+      std::vector<std::size_t> visited, expected;
+      const bool all = bitmap.VisitRange(from, end, [&](std::size_t e) {
+        visited.push_back(e);
+        return visited.size() < 3;
+      });
+      for (auto e = it; e != naive.end() && *e < end && expected.size() < 3; ++e) {
+        expected.push_back(*e);
+      }
+      ASSERT_EQ(visited, expected);
+      ASSERT_EQ(all, expected.size() < 3);
     }
   }
 }

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -315,6 +317,47 @@ TEST(Placement, GangsGoWhereAScanOfAllDomainsPutsThem) {
 }
 
 // What `Dominates` promises: where the smaller finds no place, the larger finds none.
+// More domains than a block has, compared with the rule as it is written.
+TEST(Placement, SpreadsOverTheFewestDomains) {
+  sim::Rng rng(31);
+  for (int world = 0; world < 2'000; ++world) {
+    std::vector<std::int32_t> counts(static_cast<std::size_t>(1 + rng.Below(150)));
+    std::int64_t all = 0;
+    const std::int64_t most = 1 + rng.Below(20);
+    for (std::int32_t& n : counts) all += n = static_cast<std::int32_t>(rng.Below(most + 1));
+    if (all == 0) continue;
+    const auto k = static_cast<std::int32_t>(1 + rng.Below(all));
+    std::vector<std::pair<std::size_t, std::int32_t>> taken, expected;
+    internal::Spread(counts, k, [&](std::size_t i, std::int64_t n) {
+      taken.emplace_back(i, static_cast<std::int32_t>(n));
+    });
+    std::vector<std::size_t> order(counts.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return counts[a] > counts[b]; });
+    std::int32_t left = k;
+    std::size_t next = 0;
+    while (counts[order[next]] < left) {
+      expected.emplace_back(order[next], counts[order[next]]);
+      left -= counts[order[next++]];
+    }
+    std::size_t last = order[next];
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] >= left && counts[i] <= counts[last]) last = i;
+    }
+    expected.emplace_back(last, left);
+    ASSERT_EQ(taken, expected) << "world " << world;
+    const auto at = internal::SmallestFrom(counts, k);
+    const auto fits = [&](std::int32_t n) { return n >= k; };
+    ASSERT_EQ(at >= 0, std::any_of(counts.begin(), counts.end(), fits));
+    for (std::size_t i = 0; at >= 0 && i < counts.size(); ++i) {
+      if (!fits(counts[i])) continue;
+      const std::int32_t best = counts[static_cast<std::size_t>(at)];
+      ASSERT_TRUE(best < counts[i] || (best == counts[i] && at <= static_cast<std::int64_t>(i)));
+    }
+  }
+}
+
 TEST(Placement, AShapeFailsWithWhatItDominates) {
   sim::Rng rng(6);
   int dominated = 0;
