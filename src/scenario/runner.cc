@@ -247,7 +247,7 @@ void Runner::EndRun(Job& job, TimePoint at, Phase phase) {
   job.phase = phase;
   job.ended = at;
   Log(absl::StrCat("end ", job.entry.name));
-  changes_.push_back({at, ChangeKind::kEnded, job.entry.name});
+  changes_.push_back({std::max(at, TimePoint()), ChangeKind::kEnded, job.entry.name});
 }
 
 void Runner::AfterLoss(Job& job, LossOutcome outcome) {

@@ -158,6 +158,20 @@ TEST(Scenario, ReportsThatTheSchedulerRefusesAreFailures) {
             "x.yaml:15: metrics: 'root' is no leaf");
 }
 
+// Work that began before 0 and was last heard of then has delivered nothing since.
+TEST(Scenario, MetricsBeginAtZero) {
+  constexpr char kLost[] = R"(
+cluster: [{name: n1, gpus: 4}]
+tree: {A: 1, B: 1}
+running: [{name: a, team: A, gpus: 4, minimum: 600s, start: -2h}]
+timeline:
+  - list: []
+  - at: 1h
+    expect: {done: a, metrics: {A: {delivered: 0}}}
+)";
+  EXPECT_EQ(FailuresOf(kLost), std::vector<std::string>{});
+}
+
 // `a` is stopped for a workload that has its name and another id.
 TEST(Scenario, ANameCanBeTakenByAnotherWorkload) {
   constexpr char kTaken[] = R"(
