@@ -74,10 +74,11 @@
  *               TENURE_ERROR_BUFFER_TOO_SMALL. A buffer with room for 0 may be NULL. A function
  *               with a list can answer that, and INVALID_ARGUMENT for a buffer that is NULL with
  *               room for more; it is not said again at each.
- *   Threads     There are no locks and no threads of the library's own. A handle, options too, must
- *               not be used by two threads at once while one of them changes it.
- *               Functions that take `const tenure_scheduler *` change nothing: any number of them
- *               may run at once. Different handles are independent, a clone and its original too.
+ *   Threads     The library has no locks, and no threads but those of the plan search
+ *               (`search_threads`), which do not outlive a pass. A handle, options too, must not be
+ *               used by two threads at once while one of them changes it. Functions that take
+ *               `const tenure_scheduler *` change nothing: any number of them may run at once.
+ *               Different handles are independent, a clone and its original too.
  *               One writer, many readers: the thread that owns the scheduler publishes a clone
  *               after its passes, behind a mutex and with a reference count; readers take a
  *               reference and ask the clone, which nobody changes, without any lock.
