@@ -2,6 +2,9 @@
 //
 // The same work through C++ and through tenure.h, side by side: what the C face costs. Names end in
 // /nodes/queued as in scheduler_bench.cc; compare BM_Cpp_X with BM_C_X. `decided` must be equal.
+//
+// What is timed is in functions of their own, Timed*, so that its instructions can be counted:
+//   valgrind --tool=callgrind --toggle-collect='*Timed*' capi_bench --benchmark_filter=BM_C_Decide
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -98,11 +101,13 @@ class C {
           Require(tenure_allocation_add(s_, parent.value(), name.c_str(), weight.value, 0, &id));
           return AllocationId(id);
         });
-    Buffers(static_cast<std::size_t>(nodes) * 8);
+    const std::size_t size = static_cast<std::size_t>(nodes) * 8;
+    buffers_->starts.resize(size);
+    buffers_->stops.resize(size);
+    buffers_->nodes.resize(size * 4);
   }
-  C(const C& o) : leaves_(o.leaves_) {
+  C(const C& o) : leaves_(o.leaves_), buffers_(o.buffers_) {
     Require(tenure_scheduler_clone(o.s_, &s_));
-    Buffers(o.starts_.size());
   }
   C& operator=(const C&) = delete;
   ~C() { tenure_scheduler_destroy(s_); }
@@ -120,12 +125,17 @@ class C {
   }
   void Cancel(std::uint64_t id, TimePoint now) { Require(tenure_workload_cancel(s_, id, Us(now))); }
   std::size_t Decide(TimePoint now, std::vector<Ref>& started) {
-    Require(tenure_scheduler_decide(s_, Us(now), &d_));
+    Buffers& b = *buffers_;
+    tenure_decisions d = TENURE_DECISIONS_INIT;
+    d.starts = b.starts.data(), d.start_capacity = b.starts.size();
+    d.stops = b.stops.data(), d.stop_capacity = b.stops.size();
+    d.nodes = b.nodes.data(), d.node_capacity = b.nodes.size();
+    Require(tenure_scheduler_decide(s_, Us(now), &d));
     started.clear();
-    for (std::size_t i = 0; i < d_.start_count; ++i) {
-      started.push_back({starts_[i].workload, starts_[i].run});
+    for (std::size_t i = 0; i < d.start_count; ++i) {
+      started.push_back({b.starts[i].workload, b.starts[i].run});
     }
-    return d_.start_count + d_.stop_count;
+    return d.start_count + d.stop_count;
   }
   void Started(Ref r, TimePoint now) {
     Require(tenure_run_started(s_, r.workload, r.run, Us(now), Us(now)));
@@ -135,22 +145,41 @@ class C {
   }
 
  private:
-  void Buffers(std::size_t size) {
-    starts_.resize(size);
-    stops_.resize(size);
-    nodes_.resize(size * 4);
-    d_.starts = starts_.data(), d_.start_capacity = starts_.size();
-    d_.stops = stops_.data(), d_.stop_capacity = stops_.size();
-    d_.nodes = nodes_.data(), d_.node_capacity = nodes_.size();
-  }
+  // What a caller keeps from pass to pass. Clones share it: filling fresh buffers between the
+  // making of a scheduler and its first pass would push its state out of the cache.
+  struct Buffers {
+    std::vector<tenure_start> starts;
+    std::vector<tenure_stop> stops;
+    std::vector<std::uint32_t> nodes;
+  };
 
   tenure_scheduler* s_ = nullptr;
   std::vector<AllocationId> leaves_;
-  std::vector<tenure_start> starts_;
-  std::vector<tenure_stop> stops_;
-  std::vector<std::uint32_t> nodes_;
-  tenure_decisions d_ = TENURE_DECISIONS_INIT;
+  std::shared_ptr<Buffers> buffers_ = std::make_shared<Buffers>();
 };
+
+#define TENURE_TIMED    \
+  template <class Face> \
+  __attribute__((noinline))
+
+TENURE_TIMED std::size_t TimedPass(Face& face, TimePoint now, std::vector<Ref>& started) {
+  return face.Decide(now, started);
+}
+
+// A run ends, the next request is submitted, a pass, and what it starts is reported.
+TENURE_TIMED std::size_t TimedEvents(Face& face, Ref ended, std::uint64_t id, TimePoint now,
+                                     std::vector<Ref>& started) {
+  face.Ended(ended, now);
+  face.Submit(id, face.leaf(id % 15), 1, 1, hours(1), now);
+  const std::size_t decided = face.Decide(now, started);
+  for (const Ref r : started) face.Started(r, now);
+  return decided;
+}
+
+TENURE_TIMED void TimedSubmitCancel(Face& face) {
+  face.Submit(10'000'000, face.leaf(3), 1, 1, hours(1), TimePoint{});
+  face.Cancel(10'000'000, TimePoint{});
+}
 
 // Requests of 1 to 8 GPUs, a tenth of them gangs.
 template <class Face>
@@ -186,7 +215,7 @@ void DecideBlocked(benchmark::State& state) {
     for (const Ref r : started) face.Started(r, now);
   }
   std::size_t decided = 0;
-  for (auto _ : state) decided += face.Decide(now, started);
+  for (auto _ : state) decided += TimedPass(face, now, started);
   bench::Require(decided == 0, "something started");
 }
 
@@ -201,7 +230,7 @@ void DecideStarting(benchmark::State& state) {
     state.PauseTiming();
     auto face = std::make_unique<Face>(full);
     state.ResumeTiming();
-    decided = face->Decide(TimePoint{}, started);
+    decided = TimedPass(*face, TimePoint{}, started);
     state.PauseTiming();
     face.reset();
     state.ResumeTiming();
@@ -209,8 +238,7 @@ void DecideStarting(benchmark::State& state) {
   state.counters["decided"] = static_cast<double>(decided);
 }
 
-// A run ends, the next request is submitted, a pass starts it, it is reported: what a resource
-// manager does all day.
+// What a resource manager does all day.
 template <class Face>
 void EndAndRestart(benchmark::State& state) {
   Face face(state.range(0));
@@ -226,11 +254,7 @@ void EndAndRestart(benchmark::State& state) {
   std::size_t next = 0, decided = 0;
   for (auto _ : state) {
     now += std::chrono::milliseconds(10);
-    face.Ended(running[next++], now);
-    ++id;
-    face.Submit(id, face.leaf(id % 15), 1, 1, hours(1), now);
-    decided += face.Decide(now, started);
-    for (const Ref r : started) face.Started(r, now);
+    decided += TimedEvents(face, running[next++], ++id, now, started);
     running.insert(running.end(), started.begin(), started.end());
   }
   state.counters["decided"] =
@@ -242,10 +266,7 @@ template <class Face>
 void SubmitCancel(benchmark::State& state) {
   Face face(state.range(0));
   Queue(face, state.range(1), TimePoint{}, 1);
-  for (auto _ : state) {
-    face.Submit(10'000'000, face.leaf(3), 1, 1, hours(1), TimePoint{});
-    face.Cancel(10'000'000, TimePoint{});
-  }
+  for (auto _ : state) TimedSubmitCancel(face);
 }
 
 BENCHMARK_TEMPLATE(DecideBlocked, Cpp)

@@ -38,6 +38,8 @@ struct ScenarioOptions {
   std::string file = "scenario";  // stands before the line in messages
   bool repeat = true;             // also the runs with restores and with shuffled input
   bool keep_log = false;          // fill ScenarioCase::log
+  // A case with more instants (times at which something happens) is refused with InvalidArgument.
+  std::int64_t max_instants = 10'000'000;
   // Another implementation to be put to the same tests; empty: MakeScheduler.
   SchedulerFactory make = nullptr;
 };

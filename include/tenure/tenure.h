@@ -62,18 +62,23 @@
  *               out is TENURE_ERROR_NOT_FOUND. TENURE_ROOT is the root of both trees.
  *   Ownership   What _create and _clone return must go to the _destroy of its type, which accepts
  *               NULL. Strings and structs passed in are copied. A `const char *` returned by a
- *               function without a buffer is static. Names are bytes, never interpreted, at most
- *               4096; strings end with NUL.
+ *               function without a buffer is static, but for tenure_last_error_message. Names are
+ *               bytes, never interpreted, at most 4096; strings end with NUL. `author` and `reason`
+ *               go to the record of the budget or the maintenance and may be NULL.
  *   Structs     A struct that starts with `struct_size` is initialised by its _INIT macro (or with
  *               zeros and its sizeof there). It may grow at its end in later versions; binaries
  *               built with either side older go on working. A field that an older library does not
  *               know must be zero (TENURE_ERROR_INVALID_ARGUMENT). Elements of lists never change.
  *   Lists       The caller passes a buffer and how many elements it has room for; the count is set
  *               to what there is. If that is more than there is room for, the call fails with
- *               TENURE_ERROR_BUFFER_TOO_SMALL. A buffer with room for 0 may be NULL.
- *   Threads     A handle must not be used by two threads at once while one of them changes it.
- *               Functions that take `const tenure_scheduler *` change nothing: any number of them
- *               may run at once. Different handles are independent, a clone and its original too.
+ *               TENURE_ERROR_BUFFER_TOO_SMALL. A buffer with room for 0 may be NULL. A function
+ *               with a list can answer that, and INVALID_ARGUMENT for a buffer that is NULL with
+ *               room for more; it is not said again at each.
+ *   Threads     The library has no locks, and no threads but those of the plan search
+ *               (`search_threads`), which do not outlive a pass. A handle, options too, must not be
+ *               used by two threads at once while one of them changes it. Functions that take
+ *               `const tenure_scheduler *` change nothing: any number of them may run at once.
+ *               Different handles are independent, a clone and its original too.
  *               One writer, many readers: the thread that owns the scheduler publishes a clone
  *               after its passes, behind a mutex and with a reference count; readers take a
  *               reference and ask the clone, which nobody changes, without any lock.
@@ -135,7 +140,8 @@ typedef enum tenure_status {
   TENURE_ERROR_INTERNAL = -10
 } tenure_status;
 
-/* "ok", "invalid-argument", ...; "unknown" for any other number. */
+/* "ok", "invalid-argument", ...; "unknown" for any other number. A static string, as of all names
+ * below. */
 TENURE_API const char* tenure_status_name(int32_t status);
 
 /* What the last call of this thread that failed had to say; "" if none did. Valid until the next
@@ -226,8 +232,9 @@ TENURE_API const char* tenure_outcome_name(int32_t value);
 typedef struct tenure_options tenure_options;
 
 /* The options of a preset: "budget" (the default policy), "ai2" (the published one) or "hier"
- * (budget, level by level). NOT_FOUND: no such policy. */
+ * (budget, level by level). NOT_FOUND: no such policy. *out is NULL on error. */
 TENURE_API tenure_status tenure_options_create(const char* policy, tenure_options** out);
+/* Schedulers made with them go on. NULL does nothing. */
 TENURE_API void tenure_options_destroy(tenure_options* options);
 
 /* Sets a parameter by name from text: durations with units ("90s", "30m", "1h30m"), switches "true"
@@ -239,7 +246,7 @@ TENURE_API tenure_status tenure_options_set(tenure_options* options, const char*
 typedef struct tenure_parameter {
   uint32_t struct_size;
   uint32_t reserved;
-  const char* name; /* all valid as long as the options are */
+  const char* name; /* all four are valid as long as the options are */
   const char* unit; /* "duration", "number", "switch" */
   const char* help;
   const char* default_value; /* of the preset */
@@ -247,8 +254,9 @@ typedef struct tenure_parameter {
 #define TENURE_PARAMETER_INIT \
   { sizeof(tenure_parameter), 0, NULL, NULL, NULL, NULL }
 
-/* Number of parameters, and the one at `index`. NOT_FOUND: no such index. */
+/* Number of parameters of the policy. */
 TENURE_API tenure_status tenure_options_count(const tenure_options* options, size_t* out_count);
+/* The parameter at `index` in [0, count). NOT_FOUND: no such index. */
 TENURE_API tenure_status tenure_options_describe(const tenure_options* options, size_t index,
                                                  tenure_parameter* out);
 
@@ -279,6 +287,7 @@ typedef struct tenure_scheduler tenure_scheduler;
  * range. *out is NULL on error. */
 TENURE_API tenure_status tenure_scheduler_create(const tenure_options* options,
                                                  tenure_scheduler** out);
+/* NULL does nothing, nor does a call from one of its own callbacks. */
 TENURE_API void tenure_scheduler_destroy(tenure_scheduler* scheduler);
 
 /* An independent copy of the whole state, for readers and for what-if questions. Decisions that
@@ -310,18 +319,20 @@ typedef struct tenure_scheduler_info {
   uint32_t allocation_count, node_count, domain_count, gpu_type_count; /* domains with the root */
   int64_t declared_gpus;                                               /* of all nodes */
   int64_t healthy_gpus;                                                /* of nodes that are up */
-  int64_t free_gpus; /* that may be given away now */
+  int64_t free_gpus;                                                   /* may be given away now */
 } tenure_scheduler_info;
 #define TENURE_SCHEDULER_INFO_INIT \
   { sizeof(tenure_scheduler_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
+/* O(nodes). */
 TENURE_API tenure_status tenure_scheduler_describe(const tenure_scheduler* scheduler,
                                                    tenure_scheduler_info* out);
 
 /* ---- Cluster ----------------------------------------------------------------------------------
  */
 
-/* The id of a GPU type; new if the name is. RESOURCE_EXHAUSTED: 65535 types. */
+/* The id of a GPU type; new if the name is. INVALID_ARGUMENT (name empty or longer than 4096),
+ * RESOURCE_EXHAUSTED (there are 65535 types). O(types). */
 TENURE_API tenure_status tenure_gpu_type_add(tenure_scheduler* scheduler, const char* name,
                                              uint32_t* out_type);
 
@@ -333,7 +344,8 @@ TENURE_API tenure_status tenure_gpu_type_set_rate(tenure_scheduler* scheduler, u
                                                   int32_t permille, int64_t now_us);
 
 /* A topology domain (a row, a rack, ...) below `parent`. NOT_FOUND (parent), ALREADY_EXISTS (the
- * name under that parent), INVALID_ARGUMENT (deeper than 16 levels; name longer than 4096). */
+ * name under that parent), INVALID_ARGUMENT (more than 16 levels below the root; name empty or
+ * longer than 4096). */
 TENURE_API tenure_status tenure_domain_add(tenure_scheduler* scheduler, uint32_t parent,
                                            const char* name, uint32_t* out_domain);
 
@@ -381,9 +393,10 @@ typedef struct tenure_node_info {
 /* NOT_FOUND. */
 TENURE_API tenure_status tenure_node_describe(const tenure_scheduler* scheduler, uint32_t node,
                                               tenure_node_info* out);
+/* The node of that name. NOT_FOUND. */
 TENURE_API tenure_status tenure_node_find(const tenure_scheduler* scheduler, const char* name,
                                           uint32_t* out_node);
-/* The name with its NUL. *out_size: bytes without it; it needs room for one more. */
+/* The name with its NUL. *out_size: bytes without it; it needs room for one more. NOT_FOUND. */
 TENURE_API tenure_status tenure_node_name(const tenure_scheduler* scheduler, uint32_t node,
                                           char* buffer, size_t capacity, size_t* out_size);
 
@@ -429,8 +442,8 @@ TENURE_API tenure_status tenure_allocation_add(tenure_scheduler* scheduler, uint
                                                uint32_t* out_allocation);
 
 /* From `effective_us` on (the past means now) the allocation weighs `weight`; history is not
- * rescaled. `author` and `reason` go to the record and may be NULL. INVALID_ARGUMENT (weight; the
- * root; a time beyond +-2^61), NOT_FOUND, FAILED_PRECONDITION (closed), OUT_OF_RANGE (now_us). */
+ * rescaled. INVALID_ARGUMENT (weight; the root; a time beyond +-2^61), NOT_FOUND,
+ * FAILED_PRECONDITION (closed), OUT_OF_RANGE (now_us). */
 TENURE_API tenure_status tenure_allocation_set_weight(tenure_scheduler* scheduler,
                                                       uint32_t allocation, double weight,
                                                       int64_t effective_us, const char* author,
@@ -507,14 +520,15 @@ TENURE_API tenure_status tenure_allocation_standing(const tenure_scheduler* sche
 
 /* What is submitted: a gang of `nodes` members with `gpus_per_node` GPUs each; nodes = 1 is an
  * ordinary job inside one node. A run of it is protected, and its allocation charged, for
- * `minimum_us` (at most the cap of its class), at every start anew. */
+ * `minimum_us` (at most the cap of its class), at every start anew. nodes x gpus_per_node is at
+ * most 2^21, each of the three times at most 360 days. */
 typedef struct tenure_workload {
   uint32_t struct_size;
-  uint32_t allocation; /* a leaf */
-  uint64_t id;         /* the caller's; not in use by a workload that is not over */
-  const char* name;    /* may be NULL; never interpreted */
-  uint32_t name_size;  /* bytes of name; 0: it ends with NUL */
-  uint32_t user;
+  uint32_t allocation;    /* a leaf */
+  uint64_t id;            /* the caller's; not in use by a workload that is not over */
+  const char* name;       /* may be NULL; never interpreted */
+  uint32_t name_size;     /* bytes of name; 0: it ends with NUL */
+  uint32_t user;          /* the caller's number of its owner; for reports */
   int32_t workload_class; /* tenure_class */
   int32_t priority;       /* larger first, inside one allocation only */
   uint32_t nodes;
@@ -596,7 +610,7 @@ typedef struct tenure_forecast {
 #define TENURE_FORECAST_INIT \
   { sizeof(tenure_forecast), 0, 0, 0, 0, 0 }
 
-/* `horizon_us` > 0: look no further, at most a year. NOT_FOUND, INVALID_ARGUMENT (horizon).
+/* `horizon_us` > 0: look no further, at most 360 days. NOT_FOUND, INVALID_ARGUMENT (horizon).
  * O(state) and then one pass for every event of the time played. */
 TENURE_API tenure_status tenure_workload_forecast(const tenure_scheduler* scheduler,
                                                   uint64_t workload, int64_t horizon_us,
@@ -725,6 +739,46 @@ TENURE_API tenure_status tenure_scheduler_reconcile(tenure_scheduler* scheduler,
 /* ---- Experimental -----------------------------------------------------------------------------
  */
 #ifdef TENURE_EXPERIMENTAL
+
+/* What the plan search of a pass did (parameters `search_*`; it is off unless `search_trials` is
+ * set). The decisions depend on trials and seed, never on the back end. */
+typedef enum tenure_search_outcome {
+  TENURE_SEARCH_NONE = 0,    /* no search: it is off, or no waiting request could be placed */
+  TENURE_SEARCH_NO_GAIN = 1, /* no trial was better than the pass without a search */
+  TENURE_SEARCH_TAKEN = 2,   /* the decisions are those of the winner */
+  TENURE_SEARCH_REFUSED = 3, /* the winner broke a rule, or the whole pass was no better with it */
+  TENURE_SEARCH_FAILED = 4   /* no back end could make the trials */
+} tenure_search_outcome;
+
+typedef enum tenure_search_backend {
+  TENURE_SEARCH_ON_NONE = 0,
+  TENURE_SEARCH_ON_CPU = 1,
+  TENURE_SEARCH_ON_CUDA = 2
+} tenure_search_backend;
+
+typedef struct tenure_search_record {
+  uint32_t struct_size;
+  int32_t outcome; /* tenure_search_outcome */
+  int32_t backend; /* tenure_search_backend: where the trials were made */
+  uint32_t trials; /* that were made */
+  uint32_t seed;
+  uint32_t winner;               /* number of the best trial; 0: the pass without a search */
+  uint64_t price_before_gpu_min; /* of trial 0, in GPU-minutes */
+  uint64_t price_gpu_min;        /* of the winner */
+  uint64_t
+      faults; /* so far: back ends that failed, or that answered what their plan does not cost */
+} tenure_search_record;
+#define TENURE_SEARCH_RECORD_INIT \
+  { sizeof(tenure_search_record), 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* That of the last pass. FAILED_PRECONDITION: no pass since the scheduler was made, cloned or
+ * restored. O(1). */
+TENURE_API tenure_status tenure_scheduler_search(const tenure_scheduler* scheduler,
+                                                 tenure_search_record* out);
+
+/* "taken", "cpu", ...; "unknown" for any other number. */
+TENURE_API const char* tenure_search_outcome_name(int32_t value);
+TENURE_API const char* tenure_search_backend_name(int32_t value);
 
 /* What one pass right after submitting a workload would do for it. */
 typedef struct tenure_what_if {

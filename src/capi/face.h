@@ -210,6 +210,7 @@ TENURE_FIRST_SIZE(tenure_forecast, searched_until_us);
 TENURE_FIRST_SIZE(tenure_decisions, next_wakeup_us);
 TENURE_FIRST_SIZE(tenure_reconcile_report, unknown_count);
 TENURE_FIRST_SIZE(tenure_what_if, stop_count);
+TENURE_FIRST_SIZE(tenure_search_record, faults);
 TENURE_FIRST_SIZE(tenure_policy_hooks, node_score);
 #undef TENURE_FIRST_SIZE
 

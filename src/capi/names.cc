@@ -57,6 +57,14 @@ static_assert(Is(TENURE_OUTCOME_REQUEUED, LossOutcome::kRequeued) &&
               Is(TENURE_OUTCOME_CANCELLED, LossOutcome::kCancelled) &&
               Is(TENURE_OUTCOME_SUSPENDED, LossOutcome::kSuspended) &&
               Is(TENURE_OUTCOME_FAILED_WITH_NODE, LossOutcome::kFailedWithNode));
+static_assert(Is(TENURE_SEARCH_NONE, SearchOutcome::kNone) &&
+              Is(TENURE_SEARCH_NO_GAIN, SearchOutcome::kNoGain) &&
+              Is(TENURE_SEARCH_TAKEN, SearchOutcome::kTaken) &&
+              Is(TENURE_SEARCH_REFUSED, SearchOutcome::kRefused) &&
+              Is(TENURE_SEARCH_FAILED, SearchOutcome::kFailed));
+static_assert(Is(TENURE_SEARCH_ON_NONE, plan::BackendKind::kOff) &&
+              Is(TENURE_SEARCH_ON_CPU, plan::BackendKind::kCpu) &&
+              Is(TENURE_SEARCH_ON_CUDA, plan::BackendKind::kCuda));
 static_assert(TENURE_ROOT == kRootAllocation.value() && TENURE_ROOT == kRootDomain.value() &&
               TENURE_NEVER == kNever.time_since_epoch().count());
 
@@ -65,6 +73,7 @@ static_assert(TENURE_ROOT == kRootAllocation.value() && TENURE_ROOT == kRootDoma
 
 using tenure::LossOutcome;
 using tenure::NodeHealth;
+using tenure::SearchOutcome;
 using tenure::StopReason;
 using tenure::WaitReason;
 using tenure::WorkloadClass;
@@ -85,6 +94,12 @@ const char* tenure_wait_reason_name(int32_t value) {
 }
 const char* tenure_outcome_name(int32_t value) {
   return NameOf(value, LossOutcome::kFailedWithNode);
+}
+const char* tenure_search_outcome_name(int32_t value) {
+  return NameOf(value, SearchOutcome::kFailed);
+}
+const char* tenure_search_backend_name(int32_t value) {
+  return NameOf(value, tenure::plan::BackendKind::kCuda);
 }
 
 }  // extern "C"

@@ -102,6 +102,11 @@ void LogDecisions(const tenure_scheduler* s, const Decisions& d) {
       out->append(s->engine->cluster().node(n).name);
     });
   };
+  if (const tenure::SearchRecord& r = d.search; r.outcome != tenure::SearchOutcome::kNone) {
+    say(absl::StrCat("plan search: ", ToString(r.outcome), ", ", r.trials, " trials of seed ",
+                     r.seed, " on ", ToString(r.backend), ", winner ", r.winner, ", price ",
+                     r.price_before, " -> ", r.price, " GPU-minutes, ", r.faults, " faults"));
+  }
   for (const tenure::Promise& p : d.promises) {
     say(absl::StrCat("promise workload ", p.workload.value(), " a start by ", Us(p.start_by),
                      " us on ", names(p.nodes)));
@@ -262,6 +267,26 @@ tenure_status tenure_scheduler_decisions(tenure_scheduler* scheduler, tenure_dec
       return Answer(TENURE_ERROR_FAILED_PRECONDITION, "there was no pass yet");
     }
     return Hand(scheduler, in, out);
+  });
+}
+
+tenure_status tenure_scheduler_search(const tenure_scheduler* scheduler,
+                                      tenure_search_record* out) {
+  return Ask(scheduler, "tenure_scheduler_search", [&](const AnyScheduler&) -> Answer {
+    if (scheduler->last == nullptr) {
+      return Answer(TENURE_ERROR_FAILED_PRECONDITION, "there was no pass yet");
+    }
+    const tenure::SearchRecord& r = scheduler->last->search;
+    tenure_search_record record = TENURE_SEARCH_RECORD_INIT;
+    record.outcome = static_cast<int32_t>(r.outcome);
+    record.backend = static_cast<int32_t>(r.backend);
+    record.trials = r.trials;
+    record.seed = r.seed;
+    record.winner = r.winner;
+    record.price_before_gpu_min = r.price_before;
+    record.price_gpu_min = r.price;
+    record.faults = r.faults;
+    return WriteStruct(record, "out", out);
   });
 }
 

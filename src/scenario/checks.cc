@@ -187,6 +187,7 @@ void Runner::CheckVictims(const Decisions& d) {
     for (const Stop& stop : d.stops) {
       if (!IsPreemption(stop.reason) || stop.beneficiary != hold.workload) continue;
       const Job* victim = FindJob(stop.workload);
+      if (victim == nullptr) continue;  // a failure already
       const bool needed = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
         const bool there =
             std::find(victim->nodes.begin(), victim->nodes.end(), id) != victim->nodes.end();

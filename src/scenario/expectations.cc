@@ -298,7 +298,9 @@ void Runner::ExpectMetrics(const YAML::Node& value) {
   }
   const sim::Metrics m = recorder.Finish(now_);
   ForEach(value, [&](const std::string& team, const YAML::Node& want) {
-    const sim::LeafResult& r = m.leaf[static_cast<std::size_t>(index[Team(want, team)])];
+    const auto leaf = index.find(Team(want, team));
+    if (leaf == index.end()) Fail(want, absl::StrCat("metrics: '", team, "' is no leaf"));
+    const sim::LeafResult& r = m.leaf[static_cast<std::size_t>(leaf->second)];
     const auto seconds = [](double hours) {
       return GpuTime(std::llround(hours * 3600.0) * 1'000'000);
     };

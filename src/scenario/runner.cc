@@ -39,7 +39,7 @@ Outcome Runner::Execute() {
   std::size_t next = 0;
   TimePoint t{};
   Instant(t, next);
-  while (true) {
+  for (std::int64_t instants = 1;; ++instants) {
     TimePoint then = wakeup_;
     if (next < case_.timeline.size()) then = std::min(then, case_.timeline[next].at);
     if (!due_.empty()) then = std::min(then, due_.begin()->at);
@@ -50,6 +50,9 @@ Outcome Runner::Execute() {
     }
     if (t < case_.until) then = std::min(then, case_.until);
     if (then > case_.until) break;
+    if (instants >= max_instants_) {
+      throw BadScenario{0, absl::StrCat("more than ", max_instants_, " instants")};
+    }
     t = then;
     Instant(t, next);
   }
@@ -203,8 +206,9 @@ void Runner::Apply(const Decisions& d) {
 
 void Runner::ConfirmStart(Job& job, TimePoint at) {
   const WorkloadId id = job.entry.spec.id;
-  MustBeOk(line_, absl::StrCat("start of ", job.entry.name),
-           s_->ReportStarted(id, job.run, at, now_));
+  const absl::Status started = s_->ReportStarted(id, job.run, at, now_);
+  MustBeOk(line_, absl::StrCat("start of ", job.entry.name), started);
+  if (!started.ok()) return;
   const RunSlot slot = s_->table().Find(id);
   job.phase = Phase::kRunning;
   job.started = job.last_start = at;
@@ -243,7 +247,7 @@ void Runner::EndRun(Job& job, TimePoint at, Phase phase) {
   job.phase = phase;
   job.ended = at;
   Log(absl::StrCat("end ", job.entry.name));
-  changes_.push_back({at, ChangeKind::kEnded, job.entry.name});
+  changes_.push_back({std::max(at, TimePoint()), ChangeKind::kEnded, job.entry.name});
 }
 
 void Runner::AfterLoss(Job& job, LossOutcome outcome) {
@@ -294,7 +298,10 @@ void Runner::MustBeOk(int line, const std::string& what, const absl::Status& sta
 
 Runner::Job* Runner::FindJob(WorkloadId id) {
   const auto it = names_.find(id.value());
-  return it == names_.end() ? nullptr : &jobs_.at(it->second);
+  if (it == names_.end()) return nullptr;
+  // A later workload may have taken the name.
+  const auto job = jobs_.find(it->second);
+  return job == jobs_.end() || job->second.entry.spec.id != id ? nullptr : &job->second;
 }
 
 Runner::Job& Runner::JobOf(const YAML::Node& at, const std::string& name) {

@@ -46,6 +46,7 @@ class Runner {
         policy_(options.policy),
         file_(options.file),
         make_(options.make),
+        max_instants_(options.max_instants),
         variant_(variant) {}
 
   // Throws BadScenario.
@@ -197,6 +198,7 @@ class Runner {
   const Case& case_;
   const std::string policy_, file_;
   const SchedulerFactory make_;
+  const std::int64_t max_instants_;
   const Variant variant_;
   Outcome out_;
 

@@ -188,7 +188,10 @@ void Runner::Do(const TimelineEntry& entry) {
       Fields f(value, action);
       f.Require("name");
       at = TimePoint(f.Time("at", now.time_since_epoch()));
-      if (f.Has("run")) run = RunNumber(static_cast<std::uint32_t>(f.Int("run", 1)));
+      if (f.Has("run")) {
+        run = RunNumber(static_cast<std::uint32_t>(
+            ToIntIn(f.Get("run"), 0, std::numeric_limits<std::uint32_t>::max())));
+      }
       if (action == "idle") idle = f.Bool("idle", true);
       f.Finish();
     }

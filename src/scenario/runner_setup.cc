@@ -20,7 +20,9 @@ void Runner::BuildScheduler() {
 
   // Work that runs at 0 has used something already; the rest of `used` lies before all of it.
   std::int64_t gpus = 0;
-  for (const NodeEntry& node : case_.nodes) gpus += std::max<std::int64_t>(node.gpus, 0);
+  for (const NodeEntry& node : case_.nodes) {
+    gpus += std::clamp<std::int64_t>(node.gpus, 0, kMaxClusterGpus);  // others are refused later
+  }
   const TimePoint window = TimePoint() - s_->options().lookback;
   std::vector<std::pair<std::string, std::int64_t>> history;
   std::int64_t seconds = 0;
@@ -38,11 +40,13 @@ void Runner::BuildScheduler() {
     }
     const auto whole = static_cast<std::int64_t>(rest / 1'000'000);
     if (whole == 0) continue;
+    if (gpus == 0) throw BadScenario{0, absl::StrCat("used: ", team, " without a cluster")};
     history.emplace_back(team, whole);
     seconds += whole / gpus + (whole % gpus != 0);
   }
-  now_ = first - std::chrono::seconds(seconds);
-  if (now_ < window) {
+  const bool fits = first >= window && seconds <= (first - window) / std::chrono::seconds(1);
+  now_ = fits ? first - std::chrono::seconds(seconds) : first;
+  if (!fits) {
     throw BadScenario{
         0, absl::StrCat("used: ", gpus, " GPUs need ", seconds, " s for it before ", Show(first),
                         ", the window has ", Show(s_->options().lookback))};
@@ -92,14 +96,19 @@ void Runner::BuildScheduler() {
 }
 
 DomainId Runner::Domain(const std::string& path) {
-  if (path.empty()) return kRootDomain;
-  if (const auto it = domains_.find(path); it != domains_.end()) return it->second;
-  const std::size_t slash = path.rfind('/');
-  const DomainId parent = slash == std::string::npos ? kRootDomain : Domain(path.substr(0, slash));
-  const absl::StatusOr<DomainId> id =
-      s_->AddDomain(slash == std::string::npos ? path : path.substr(slash + 1), parent);
-  if (!id.ok()) throw BadScenario{line_, std::string(id.status().message())};
-  return domains_[path] = *id;
+  DomainId domain = kRootDomain;
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const auto [known, is_new] = domains_.try_emplace(path.substr(0, end));
+    if (is_new) {
+      const absl::StatusOr<DomainId> id = s_->AddDomain(path.substr(begin, end - begin), domain);
+      if (!id.ok()) throw BadScenario{line_, std::string(id.status().message())};
+      known->second = *id;
+    }
+    domain = known->second;
+    begin = end + 1;
+  }
+  return domain;
 }
 
 void Runner::AddNodeEntry(const NodeEntry& entry, TimePoint now) {
@@ -127,8 +136,7 @@ void Runner::OccupyFor(AllocationId leaf, Duration length, std::int64_t single_g
     ++waiting;
   }
   const absl::StatusOr<const Decisions*> d = s_->Decide(now_);
-  MustBeOk(0, "used", d.status());
-  if ((*d)->starts.size() != waiting) {
+  if (!d.ok() || (*d)->starts.size() != waiting) {
     throw BadScenario{0,
                       "used: past work does not start on the empty cluster (a lane? set "
                       "lane_permille: 0)"};
@@ -199,7 +207,7 @@ void Runner::Place(const JobEntry& entry) {
   }
   MustBeOk(entry.line, absl::StrCat("submit ", entry.name), s_->Submit(spec, now_));
   const absl::StatusOr<const Decisions*> d = s_->Decide(now_);
-  MustBeOk(entry.line, "decide", d.status());
+  if (!d.ok()) throw BadScenario{entry.line, std::string(d.status().message())};
   const Decisions decisions = **d;
   if (decisions.starts.size() != 1 || decisions.starts[0].workload != spec.id) {
     throw BadScenario{entry.line,

@@ -42,6 +42,10 @@ const std::vector<std::string>& Actions() {
   return *kActions;
 }
 
+constexpr int kMaxTreeDepth = 100;
+constexpr std::size_t kMaxTeams = 2'000'000;
+constexpr std::int64_t kMaxNameLength = 1 << 24;
+
 // Numbers things by name in order of appearance, from 1.
 class Numbering {
  public:
@@ -191,8 +195,12 @@ class Reader {
     f.Finish();
   }
 
-  void ReadTeams(const YAML::Node& map, const std::string& parent, Case& c) {
+  // An alias can make a tree endless, or wider than memory.
+  void ReadTeams(const YAML::Node& map, const std::string& parent, Case& c, int depth = 1) {
     if (!map.IsMap()) Fail(map, "tree: expected a map of names to weights");
+    if (depth > kMaxTreeDepth) {
+      Fail(map, absl::StrCat("tree: more than ", kMaxTreeDepth, " levels"));
+    }
     for (const auto& entry : map) {
       TeamEntry team;
       std::vector<std::string> names = ToNames(entry.first);
@@ -208,20 +216,26 @@ class Reader {
         Fields f(entry.second, absl::StrCat("allocation ", team.path));
         team.weight = f.Has("weight") ? ToDouble(f.Get("weight")) : 1;
         c.teams.push_back(team);
-        if (f.Has("children")) ReadTeams(f.Get("children"), team.path, c);
+        if (f.Has("children")) ReadTeams(f.Get("children"), team.path, c, depth + 1);
         f.Finish();
+      }
+      if (c.teams.size() > kMaxTeams) {
+        Fail(entry.first, absl::StrCat("tree: more than ", kMaxTeams, " allocations"));
       }
     }
   }
 
   std::vector<JobEntry> ReadJobs(const YAML::Node& node, bool running) {
-    if (node.IsSequence()) {
-      std::vector<JobEntry> jobs;
-      for (const YAML::Node& item : node) {
-        for (JobEntry& job : ReadJobs(item, running)) jobs.push_back(std::move(job));
-      }
-      return jobs;
+    if (!node.IsSequence()) return ReadJob(node, running);
+    std::vector<JobEntry> jobs;
+    for (const YAML::Node& item : node) {
+      for (JobEntry& job : ReadJob(item, running)) jobs.push_back(std::move(job));
     }
+    return jobs;
+  }
+
+  // One entry, which may name several workloads.
+  std::vector<JobEntry> ReadJob(const YAML::Node& node, bool running) {
     Fields f(node, "workload");
     JobEntry job;
     job.line = LineOf(node);
@@ -237,7 +251,9 @@ class Reader {
       spec.nodes = static_cast<std::uint32_t>(nodes);
     }
     spec.minimum = f.Time("minimum", Duration(0));
-    spec.priority = static_cast<std::int32_t>(f.Int("priority", 0));
+    spec.priority =
+        static_cast<std::int32_t>(f.IntIn("priority", 0, std::numeric_limits<std::int32_t>::min(),
+                                          std::numeric_limits<std::int32_t>::max()));
     spec.resumable = f.Bool("resumable", true);
     spec.checkpoint_interval = f.Time("checkpoint", Duration(0));
     spec.restart_overhead = f.Time("restart", Duration(0));
@@ -250,7 +266,9 @@ class Reader {
       }
       if (rule == "required") spec.topology_rule = TopologyRule::kRequired;
     }
-    if (f.Has("level")) spec.topology_level = static_cast<std::uint8_t>(f.Int("level", 0));
+    if (f.Has("level")) {
+      spec.topology_level = static_cast<std::uint8_t>(ToIntIn(f.Get("level"), 0, 255));
+    }
     job.runtime = f.Time("runtime", kNeverHappens);
     job.start_takes = ReadDelay(f, "start_takes", Duration(0)).value_or(Duration(0));
     job.stop_takes = ReadDelay(f, "stop_takes", std::nullopt);
@@ -259,6 +277,10 @@ class Reader {
     if (running) {
       job.start = TimePoint(f.Time("start", Duration(0)));
       if (job.start > TimePoint()) Fail(f.Get("start"), "running work starts at 0 or before");
+      if (spec.gpus_per_node.value() < 1 || spec.gpus_per_node.value() > kMaxClusterGpus ||
+          spec.nodes < 1 || spec.nodes > kMaxClusterGpus) {
+        Fail(node, "running work has GPUs, and no more than a cluster");
+      }
       if (f.Has("on")) on = ToNames(f.Get("on"));
     }
     std::vector<std::string> names = ToNames(f.Require("name"));
@@ -270,7 +292,8 @@ class Reader {
       job.name = name;
       spec.name = has_bytes ? ToBytes(f.Get("bytes")) : name;
       if (f.Has("name_length")) {
-        spec.name.assign(static_cast<std::size_t>(f.Int("name_length", 0)), 'x');
+        spec.name.assign(static_cast<std::size_t>(ToIntIn(f.Get("name_length"), 0, kMaxNameLength)),
+                         'x');
       }
       spec.id = WorkloadId(has_id ? ToUnsigned(f.Get("id")) : ids_(name));
       job.on.clear();

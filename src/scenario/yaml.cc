@@ -47,11 +47,9 @@ std::optional<std::int64_t> ParseTime(std::string_view text) {
     total += absl::int128(number) * scale;
     any = true;
   }
+  // No scheduler takes a later time; and sums of a few of them fit.
+  if (!any || total > kTimeLimit.count()) return std::nullopt;
   if (negative) total = -total;
-  if (!any || total > std::numeric_limits<std::int64_t>::max() ||
-      total < std::numeric_limits<std::int64_t>::min()) {
-    return std::nullopt;
-  }
   return static_cast<std::int64_t>(total);
 }
 
@@ -80,6 +78,14 @@ std::uint64_t ToUnsigned(const YAML::Node& node) {
   std::uint64_t value = 0;
   if (!absl::SimpleAtoi(ToText(node), &value)) {
     Fail(node, absl::StrCat("'", ToText(node), "' is not a whole number >= 0"));
+  }
+  return value;
+}
+
+std::int64_t ToIntIn(const YAML::Node& node, std::int64_t least, std::int64_t most) {
+  const std::int64_t value = ToInt(node);
+  if (value < least || value > most) {
+    Fail(node, absl::StrCat(value, " is not in [", least, ", ", most, "]"));
   }
   return value;
 }
@@ -220,6 +226,10 @@ std::string Fields::Text(const std::string& key, std::string otherwise) {
 }
 std::int64_t Fields::Int(const std::string& key, std::int64_t otherwise) {
   return Has(key) ? ToInt(Get(key)) : otherwise;
+}
+std::int64_t Fields::IntIn(const std::string& key, std::int64_t otherwise, std::int64_t least,
+                           std::int64_t most) {
+  return Has(key) ? ToIntIn(Get(key), least, most) : otherwise;
 }
 bool Fields::Bool(const std::string& key, bool otherwise) {
   return Has(key) ? ToBool(Get(key)) : otherwise;

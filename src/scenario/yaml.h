@@ -28,11 +28,12 @@ int LineOf(const YAML::Node& node);
 
 std::string ToText(const YAML::Node& node);
 std::int64_t ToInt(const YAML::Node& node);
+std::int64_t ToIntIn(const YAML::Node& node, std::int64_t least, std::int64_t most);
 std::uint64_t ToUnsigned(const YAML::Node& node);
 double ToDouble(const YAML::Node& node);
 bool ToBool(const YAML::Node& node);
 
-// "90s", "-2h", "7d 1s", "250ms", "3us"; a bare number is in seconds.
+// "90s", "-2h", "7d 1s", "250ms", "3us"; a bare number is in seconds. At most kTimeLimit.
 Duration ToDuration(const YAML::Node& node);
 // A product of GPUs and a time in the same grammar: "1000h" is 1,000 GPU-hours, 14400 is 14,400
 // GPU-seconds.
@@ -66,6 +67,8 @@ class Fields {
 
   std::string Text(const std::string& key, std::string otherwise);
   std::int64_t Int(const std::string& key, std::int64_t otherwise);
+  std::int64_t IntIn(const std::string& key, std::int64_t otherwise, std::int64_t least,
+                     std::int64_t most);
   bool Bool(const std::string& key, bool otherwise);
   Duration Time(const std::string& key, Duration otherwise);
 

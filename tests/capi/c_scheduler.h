@@ -352,6 +352,16 @@ inline absl::StatusOr<const Decisions*> CScheduler::Decide(TimePoint now) {
   }
   for (std::size_t i = 0; i < d.node_count; ++i) decisions_.node_pool.emplace_back(nodes_[i]);
   decisions_.next_wakeup = At(d.next_wakeup_us);
+  tenure_search_record r = TENURE_SEARCH_RECORD_INIT;
+  if (const absl::Status s = ToStatus(tenure_scheduler_search(s_, &r)); !s.ok()) return s;
+  decisions_.search = {static_cast<SearchOutcome>(r.outcome),
+                       static_cast<plan::BackendKind>(r.backend),
+                       r.trials,
+                       r.seed,
+                       r.winner,
+                       r.price_before_gpu_min,
+                       r.price_gpu_min,
+                       r.faults};
   return &decisions_;
 }
 

@@ -637,24 +637,6 @@ TEST(structs_of_later_releases_are_understood) {
   free_world(w);
 }
 
-TEST(limits_of_the_library_are_errors) {
-  world* w = make_world(NULL);
-  char name[32];
-  uint32_t id = 0;
-  int i;
-  for (i = 0; i < 9; ++i) {
-    sprintf(name, "large-%d", i);
-    EXPECT_OK(tenure_node_add(w->s, name, 1024, w->type, TENURE_ROOT, 0, &id));
-  }
-  /* Seven days of 9,232 GPUs in units of a thousandth do not fit into 63 bits; in halves they do.
-   */
-  REFUSED(TENURE_ERROR_RESOURCE_EXHAUSTED, w->s, tenure_gpu_type_set_rate(w->s, w->type, 999, 0));
-  EXPECT_OK(tenure_gpu_type_set_rate(w->s, w->type, 500, 0));
-  EXPECT_OK(tenure_gpu_type_add(w->s, "h100", &id));
-  EXPECT(id == w->type);
-  free_world(w);
-}
-
 TEST(trees_are_edited_and_described) {
   world* w = make_world(NULL);
   tenure_allocation_info info = TENURE_ALLOCATION_INFO_INIT;
@@ -773,6 +755,49 @@ TEST(the_log_hears_refusals_and_decisions) {
   log.scheduler = w->s;
   REFUSED(TENURE_ERROR_NOT_FOUND, w->s, tenure_workload_cancel(w->s, 5, 0));
   EXPECT(log.inner == TENURE_ERROR_REENTRANT);
+  tenure_options_destroy(o);
+  free_world(w);
+}
+
+/* On two nodes of 8: tightest fit in the order of the queue leaves the last request waiting. */
+TEST(the_plan_search_says_what_it_did) {
+  static const int32_t gpus[4] = {4, 2, 6, 4};
+  static const char* const options[][2] = {{"lane_permille", "0"},
+                                           {"search_trials", "64"},
+                                           {"search_seed", "5"},
+                                           {"search_backend", "cpu"}};
+  log_record log = {0, "", NULL, TENURE_OK};
+  tenure_search_record r = TENURE_SEARCH_RECORD_INIT;
+  tenure_options* o = NULL;
+  char line[128];
+  size_t i;
+  world* w = make_world(NULL);
+  REFUSED(TENURE_ERROR_FAILED_PRECONDITION, w->s, tenure_scheduler_search(w->s, &r));
+  pass(w, 0);
+  EXPECT_OK(tenure_scheduler_search(w->s, &r)); /* it is off */
+  EXPECT(r.outcome == TENURE_SEARCH_NONE && r.trials == 0 && r.backend == TENURE_SEARCH_ON_NONE);
+  free_world(w);
+  EXPECT_OK(tenure_options_create("budget", &o));
+  for (i = 0; i < 4; ++i) EXPECT_OK(tenure_options_set(o, options[i][0], options[i][1]));
+  EXPECT_OK(tenure_options_set_log(o, TENURE_LOG_INFO, record, &log));
+  w = make_world(o);
+  for (i = 0; i < 4; ++i) submit(w, i + 1, w->vision, gpus[i], 4 * HOUR_US, 0);
+  pass(w, 0);
+  EXPECT(w->d.start_count == 4);
+  EXPECT_OK(tenure_scheduler_search(w->s, &r));
+  EXPECT(r.outcome == TENURE_SEARCH_TAKEN && r.backend == TENURE_SEARCH_ON_CPU);
+  EXPECT(r.trials > 0 && r.trials <= 64 && r.seed == 5 && r.winner > 0 && r.winner < r.trials);
+  EXPECT(r.price_gpu_min < r.price_before_gpu_min && r.faults == 0);
+  sprintf(line, "plan search: taken, %u trials of seed 5 on cpu, winner %u, price ",
+          (unsigned)r.trials, (unsigned)r.winner);
+  EXPECT(strstr(log.text, line) != NULL);
+  REFUSED(TENURE_ERROR_INVALID_ARGUMENT, w->s, tenure_scheduler_search(w->s, NULL));
+  r.struct_size = 3;
+  REFUSED(TENURE_ERROR_INVALID_ARGUMENT, w->s, tenure_scheduler_search(w->s, &r));
+  EXPECT(strcmp(tenure_search_outcome_name(TENURE_SEARCH_NO_GAIN), "no-gain") == 0);
+  EXPECT(strcmp(tenure_search_outcome_name(5), "unknown") == 0);
+  EXPECT(strcmp(tenure_search_backend_name(TENURE_SEARCH_ON_CUDA), "cuda") == 0);
+  EXPECT(strcmp(tenure_search_backend_name(3), "unknown") == 0);
   tenure_options_destroy(o);
   free_world(w);
 }
@@ -939,10 +964,10 @@ int main(int argc, char** argv) {
       ENTRY(wrong_calls_change_nothing),
       ENTRY(every_field_of_a_workload_is_checked),
       ENTRY(structs_of_later_releases_are_understood),
-      ENTRY(limits_of_the_library_are_errors),
       ENTRY(trees_are_edited_and_described),
       ENTRY(forecast_and_what_if_change_nothing),
       ENTRY(the_log_hears_refusals_and_decisions),
+      ENTRY(the_plan_search_says_what_it_did),
       ENTRY(hooks_are_asked_and_cannot_come_back),
       ENTRY(absurd_hooks_break_nothing),
       ENTRY(names_may_hold_any_bytes),

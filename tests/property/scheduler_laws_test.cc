@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The laws of scheduling over random worlds and stories, for each policy. A failure prints the
-// seed and the shortest story found that still breaks a law. TENURE_LONG=N runs N times as many.
+// seed and the shortest story found that still breaks a law. The environment says how many:
+// TENURE_LONG=N runs N times as many, TENURE_SHORT=N one in N (the tests of a sanitizer build set
+// it).
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
@@ -22,9 +24,12 @@ namespace tenure::test {
 namespace {
 
 std::uint64_t Worlds(std::uint64_t normal) {
-  const char* text = std::getenv("TENURE_LONG");
-  std::uint64_t times = 1;
-  return text != nullptr && absl::SimpleAtoi(text, &times) ? normal * times : normal;
+  const auto number = [](const char* name) {
+    const char* text = std::getenv(name);
+    std::uint64_t n = 0;
+    return text != nullptr && absl::SimpleAtoi(text, &n) && n > 0 ? n : 1;
+  };
+  return normal * number("TENURE_LONG") / number("TENURE_SHORT");
 }
 
 template <class Policy>

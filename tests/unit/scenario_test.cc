@@ -111,6 +111,83 @@ TEST(Scenario, BadFilesAreRefusedWithTheLine) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(Scenario, NumbersBeyondTheirRangeAreRefusedWithTheLine) {
+  EXPECT_EQ(ErrorOf(Edit("- at: 30s", "- at: 30000000d")),
+            "x.yaml:14: '30000000d' is no time; write 90s, 2h, 7d or seconds");
+  EXPECT_EQ(ErrorOf(Edit("name: b,", "name: b, level: 256,")), "x.yaml:12: 256 is not in [0, 255]");
+  EXPECT_EQ(ErrorOf(Edit("name: b,", "name: b, name_length: -1,")),
+            "x.yaml:12: -1 is not in [0, 16777216]");
+  EXPECT_EQ(ErrorOf(Edit("name: b,", "name: b, priority: 2147483648,")),
+            "x.yaml:12: 2147483648 is not in [-2147483648, 2147483647]");
+  EXPECT_EQ(
+      ErrorOf(Edit("name: a, team: A, gpus: 4", "name: a, team: A, gpus: 4611686018427387904")),
+      "x.yaml:9: running work has GPUs, and no more than a cluster");
+  EXPECT_EQ(ErrorOf(Edit("100h", "600000000h")),
+            "x.yaml:0: used: 4 GPUs need 539999992800 s for it before -7200s, the window has "
+            "604800s");
+  EXPECT_EQ(ErrorOf(Edit("start: -2h", "start: -8d")),
+            "x.yaml:0: used: A has used 360000s, but its running work alone has used more, or not "
+            "in whole GPU-seconds");
+}
+
+TEST(Scenario, EndlessFilesAreRefused) {
+  EXPECT_EQ(ErrorOf(Edit("tree: {A: 1, B: 1}", "tree: &t {A: 1, B: {children: *t}}")),
+            "x.yaml:6: tree: more than 100 levels");
+  EXPECT_EQ(ErrorOf(Edit("submit: {name: b, team: B, gpus: 4, minimum: 600s}", "submit: &l [*l]")),
+            "x.yaml:12: workload: expected fields");
+  const absl::StatusOr<ScenarioReport> r = RunScenario(Edit("title: one node", "pass_every: 1us"),
+                                                       {.file = "x.yaml", .max_instants = 1000});
+  EXPECT_EQ(r.status(), absl::InvalidArgumentError("x.yaml:0: more than 1000 instants"));
+  std::string deep = "d";
+  for (int i = 0; i < 100'000; ++i) deep += "/d";
+  EXPECT_EQ(ErrorOf(Edit("{name: n1, gpus: 4}", "{name: n1, gpus: 4, domain: " + deep + "}")),
+            "x.yaml:0: domain 'd' is deeper than 16 levels");
+}
+
+TEST(Scenario, UseWithoutAClusterIsRefused) {
+  EXPECT_EQ(ErrorOf("cluster: []\ntree: {A: 1}\nused: {A: 1h}\ntimeline: []"),
+            "x.yaml:0: used: A without a cluster");
+}
+
+TEST(Scenario, ReportsThatTheSchedulerRefusesAreFailures) {
+  const std::vector<std::string> waits =
+      FailuresOf(Edit("  - at: 30s", "  - at: 1s\n    started: b\n  - at: 30s"));
+  ASSERT_FALSE(waits.empty());
+  EXPECT_TRUE(absl::StrContains(waits[0], "start of b: FAILED_PRECONDITION")) << waits[0];
+  EXPECT_EQ(ErrorOf(Edit("{b: 30s}}", "{b: 30s}, metrics: {root: {owed: 1h}}}")),
+            "x.yaml:15: metrics: 'root' is no leaf");
+}
+
+// Work that began before 0 and was last heard of then has delivered nothing since.
+TEST(Scenario, MetricsBeginAtZero) {
+  constexpr char kLost[] = R"(
+cluster: [{name: n1, gpus: 4}]
+tree: {A: 1, B: 1}
+running: [{name: a, team: A, gpus: 4, minimum: 600s, start: -2h}]
+timeline:
+  - list: []
+  - at: 1h
+    expect: {done: a, metrics: {A: {delivered: 0}}}
+)";
+  EXPECT_EQ(FailuresOf(kLost), std::vector<std::string>{});
+}
+
+// `a` is stopped for a workload that has its name and another id.
+TEST(Scenario, ANameCanBeTakenByAnotherWorkload) {
+  constexpr char kTaken[] = R"(
+cluster: [{name: n1, gpus: 4}]
+tree: {A: 1, B: 1}
+used: {A: 100h}
+running: [{name: a, team: A, gpus: 4, minimum: 600s, start: -2h}]
+timeline:
+  - at: 0
+    submit: {name: a, id: 77, team: B, gpus: 4, minimum: 600s}
+)";
+  const std::vector<std::string> failures = FailuresOf(kTaken);
+  ASSERT_FALSE(failures.empty());
+  EXPECT_TRUE(absl::StrContains(failures[0], "stop of unknown workload 1")) << failures[0];
+}
+
 TEST(Scenario, SkipsPoliciesThatTheFileDoesNotSpeakOf) {
   const std::string text = Edit("title: one node", "policies: [ai2]\nbecause: of this");
   const absl::StatusOr<ScenarioReport> r = RunScenario(text, {.policy = "budget"});
