@@ -36,7 +36,7 @@ struct ReservationOptions {
   // GPU-time, in hours of its own entitlement, by which a leaf must be behind its natural share in
   // the window: before a first run, and, beyond the whole next minimum, before a further one.
   Duration first_credit = std::chrono::hours(11);
-  Duration restart_credit = std::chrono::hours(13);
+  Duration restart_credit = std::chrono::hours(10);
   // The same for smaller workloads of at least this many GPUs, which need whole nodes that a stream
   // of smaller protected work would never leave free together; 0 GPUs: none do.
   GpuCount block{8};

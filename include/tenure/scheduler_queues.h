@@ -104,7 +104,9 @@ void Scheduler<Policy>::Enqueue(RunSlot slot, bool count_demand) {
     dirty_ = true;
   } else {
     unfunded_.Insert(shape, KeyOf(slot));
-    if (cluster_.free() >= run.gpus()) dirty_ = true;
+    // It fits, or idle sessions may not stay any more.
+    dirty_ = dirty_ || cluster_.free() >= run.gpus() || stoppable_.idle() > 0 ||
+             (!looks_.empty() && looks_.front() <= now_);
   }
 }
 

@@ -941,9 +941,11 @@ TEST_P(ClassCap, IsNoneWhereNobodyElseWantsTheGpus) {
   EXPECT_EQ(ReasonOf(s, 6), WaitReason::kNone);
 }
 
-INSTANTIATE_TEST_SUITE_P(, ClassCap,
+INSTANTIATE_TEST_SUITE_P(Of, ClassCap,
                          ::testing::Values(WorkloadClass::kInteractive, WorkloadClass::kDebug),
-                         [](const auto& info) { return std::string(ToString(info.param)); });
+                         [](const auto& parameter) {
+                           return std::string(ToString(parameter.param));
+                         });
 
 TEST(IdleCap, SuspendsTheSessionsBeyondItWhileAnythingWaits) {
   SchedulerOptions options = Options();
