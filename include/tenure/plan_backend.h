@@ -29,8 +29,8 @@ class Backend {
   // The world of the trials to come; both must live until the next Load. Internal: the device
   // failed.
   virtual absl::Status Load(const WorldData& data, const World& world) = 0;
-  // The least price of `params.trials` trials from `params.first_trial` on. Internal: the device
-  // failed.
+  // The least price below `params.beat` of `params.trials` trials from `params.first_trial` on, or
+  // kNone. Internal: the device failed.
   virtual absl::Status Best(const Params& params, u64* price) = 0;
   // Whether `trials` trials of `world` are expected to be sooner done here than on `threads` CPU
   // threads. Decides where they are made, never what comes out.
@@ -58,10 +58,12 @@ class CpuBackend final : public Backend {
     const auto work = [&](u32 thread) {
       scratch_[thread].resize(LayoutOf(world_).bytes / 8 + 1);
       SerialTeam team;
+      Params own = params;
       for (u32 i = 0; (i = next.fetch_add(1, std::memory_order_relaxed)) < params.trials;) {
-        Trial<SerialTeam> trial(world_, params, team, params.first_trial + i,
+        Trial<SerialTeam> trial(world_, own, team, params.first_trial + i,
                                 reinterpret_cast<u8*>(scratch_[thread].data()));
         best[thread] = std::min(best[thread], trial.Run());
+        own.beat = std::min(own.beat, best[thread]);
       }
     };
     std::vector<std::thread> others;

@@ -30,7 +30,7 @@ struct WorldData {
   std::vector<u8> group_lane;
   std::vector<u32> level_begin{0};
   std::vector<Domain> domain;
-  std::vector<u32> reserved_node;
+  std::vector<u32> reserved_node, host_node;
   std::vector<Job> job;
   std::vector<Victim> victim;
   std::vector<Part> victim_node;
@@ -60,6 +60,8 @@ struct WorldData {
     w.bands = bands;
     w.widths = size(width_gpus);
     w.reserved = size(reserved_node);
+    w.hosts = size(host_node);
+    w.sizes = gpus.empty() ? 1 : 1u + *std::max_element(gpus.begin(), gpus.end());
     w.protect_wait = protect_wait;
     w.stops = stops;
     w.prices = prices;
@@ -82,6 +84,7 @@ struct WorldData {
     w.level_begin = level_begin.data();
     w.domain = domain.data();
     w.reserved_node = reserved_node.data();
+    w.host_node = host_node.data();
     w.job = job.data();
     w.victim = victim.data();
     w.victim_node = victim_node.data();
@@ -91,8 +94,13 @@ struct WorldData {
     return w;
   }
 
-  // Fills what follows from the rest: occupant (victim_node by node, the cheapest first) and most.
+  // Fills what follows from the rest: occupant (victim_node by node, the cheapest first), most and
+  // host_node.
   void ListOccupants() {
+    host_node.clear();
+    for (u32 n = 0; n < sessions.size(); ++n) {
+      if (sessions[n] != 0) host_node.push_back(n);
+    }
     std::vector<u32> order(victim.size());
     for (std::size_t v = 0; v < order.size(); ++v) order[v] = static_cast<u32>(v);
     std::stable_sort(order.begin(), order.end(),
@@ -166,6 +174,9 @@ inline absl::Status WorldData::Check() const {
   }
   for (u32 x : reserved_node) {
     if (x >= n) return bad("reserved node ", x);
+  }
+  for (u32 x : host_node) {
+    if (x >= n) return bad("node with sessions ", x);
   }
   if (width_gpus.size() > kMaxWidths || kinds > kMaxKinds) return bad("widths or kinds");
   if (rights.size() != std::size_t{rows} * v || implies.size() != std::size_t{kinds} * kKindWords) {

@@ -206,6 +206,7 @@ inline absl::StatusOr<Result> PlanSearch::Run(const WorldData& data) {
     for (u32 first = 1, size = 15; first < options_.trials; first += size, size = first * 3) {
       params.first_trial = first;
       params.trials = std::min(size, options_.trials - first);
+      params.beat = best;
       if (options_.backend == BackendKind::kAuto && backend_ != nullptr) {
         Backend* faster = backend_->Faster(world, params.trials, options_.threads)
                               ? backend_.get()
@@ -234,6 +235,7 @@ inline absl::StatusOr<Result> PlanSearch::Run(const WorldData& data) {
   // A gain below one GPU-minute is none.
   if ((best >> kTrialBits) < (result.price_zero >> kTrialBits)) {
     std::vector<Placement> plan;
+    params.beat = kNone;
     Trial<SerialTeam, internal::Recorder> again(world, params, team, number(best), scratch,
                                                 {&plan, nullptr});
     if (again.Run() == best) {

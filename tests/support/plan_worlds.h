@@ -147,6 +147,9 @@ class WorldMaker {
         d.reserved_node.push_back(n);
       }
     }
+    if (s.lanes) {  // and sessions here and there
+      for (u8& sessions : d.sessions) sessions = static_cast<u8>(Below(4) == 0 ? 1 + Below(9) : 0);
+    }
     d.ListOccupants();
   }
   void Stoppable(const WorldShape&, WorldData& d, const std::vector<u32>& nodes, bool part) {

@@ -136,6 +136,56 @@ TEST(PlanSearch, ServesNobodyAtTheExpenseOfAHigherRank) {
   }
 }
 
+// A trial may end early, but only if its whole plan would have been refused: the guard and the
+// price to beat are compared with what the plan comes to without them.
+TEST(PlanTrial, EndsEarlyOnlyIfItsWholePlanWouldBeRefused) {
+  std::vector<u64> memory;
+  SerialTeam team;
+  int waiting = 0, losses = 0, dearer = 0, kept = 0;
+  for (u32 seed = 1; seed <= 200; ++seed) {
+    const WorldData data = RandomPlanWorld(seed);
+    const World w = data.View();
+    memory.resize(LayoutOf(w).bytes / 8 + 1);
+    Params free;
+    free.seed = seed;
+    const auto run = [&](const Params& p, u32 trial, std::vector<u32>& unplaced,
+                         std::vector<u32>& lost) {
+      unplaced.assign(data.bands, 0);
+      Trial<SerialTeam, internal::Recorder> t(
+          w, p, team, trial, reinterpret_cast<u8*>(memory.data()), {nullptr, &unplaced});
+      const u64 price = t.Run();
+      lost.assign(t.loss(), t.loss() + kLossClasses);
+      return price;
+    };
+    std::vector<u32> unplaced_zero, lost_zero, unplaced, lost, ignored;
+    const u64 zero = run(free, 0, unplaced_zero, lost_zero);
+    Params guarded = free;
+    guarded.guard = {unplaced_zero.data(), lost_zero.data()};
+    for (u32 trial = 1; trial < 40; ++trial) {
+      const u64 price = run(free, trial, unplaced, lost);
+      bool waits = false, shifts = false;
+      for (u32 b = 0; b < data.bands; ++b) waits = waits || unplaced[b] > unplaced_zero[b];
+      u64 mine = 0, before = 0;
+      for (u32 c = 0; c < kUnfundedLoss; ++c) {
+        shifts = shifts || (mine += lost[c]) > (before += lost_zero[c]);
+      }
+      const u64 expected = waits || shifts ? kNone : price;
+      ASSERT_EQ(run(guarded, trial, ignored, ignored), expected) << seed << ", trial " << trial;
+      for (const u64 beat : {zero, price, price + 1}) {
+        Params p = guarded;
+        p.beat = beat;
+        ASSERT_EQ(run(p, trial, ignored, ignored), expected < beat ? expected : kNone)
+            << seed << ", trial " << trial << ", to beat " << beat;
+      }
+      waiting += waits;
+      losses += shifts;
+      dearer += expected != kNone && price > zero;
+      kept += expected < zero;
+    }
+  }
+  EXPECT_GT(std::min({waiting, losses, dearer, kept}), 100);
+}
+
 TEST(PlanSearch, MoreTrialsAreNeverWorse) {
   for (u32 seed = 1; seed <= 60; ++seed) {
     const WorldData data = RandomPlanWorld(seed);
@@ -374,6 +424,7 @@ TEST(PlanWorld, RefusesWhatWouldReadBeyondItsArrays) {
       [](WorldData& d) { d.domain[0].last = 1000; },
       [](WorldData& d) { d.level_begin.back() = 0; },
       [](WorldData& d) { d.reserved_node.push_back(5000); },
+      [](WorldData& d) { d.host_node.push_back(5000); },
       [](WorldData& d) { d.job[0].gpus = 0; },
       [](WorldData& d) { d.job[0].kind = 999; },
       [](WorldData& d) { d.job[0].band = 7; },
