@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// With a device: plan searches on it and on this core give the same answers. Without one: opening
-// the back end says Unavailable, and why. Exit code 1 otherwise.
+// With a device: plan searches on it and on this core give the same answers, and so do some of
+// their trials one by one. Without one: opening the back end says Unavailable, and why. Exit code 1
+// otherwise.
 //
 //   cuda_agrees [WORLDS]    default 600
 #include <algorithm>
@@ -31,6 +32,12 @@ WorldShape ShapeOf(u32 seed) {
   return s;
 }
 
+std::string Show(u64 price) {
+  if (price == kNone) return "none";
+  return "trial " + std::to_string(price & (kMaxTrials - 1)) + " at " +
+         std::to_string(price >> kTrialBits);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -41,30 +48,37 @@ int main(int argc, char** argv) {
     return cuda.status().code() == absl::StatusCode::kUnavailable ? 0 : 1;
   }
   CpuBackend cpu(std::max(1u, std::thread::hardware_concurrency()));
-  int worlds = 0, differences = 0;
+  int worlds = 0, searches = 0, differences = 0;
   for (u32 seed = 1; seed <= last; ++seed, ++worlds) {
     const WorldData data = WorldMaker(seed).Make(ShapeOf(seed));
     const World world = data.View();
+    absl::Status made = (*cuda)->Load(data, world);
+    if (!cpu.Load(data, world).ok()) return 1;
+    const auto compare = [&](const Params& params) {
+      u64 here = 0, there = 0;
+      cpu.Best(params, &here).IgnoreError();
+      if (made.ok()) made = (*cuda)->Best(params, &there);
+      ++searches;
+      if (!made.ok() || here == there) return;
+      ++differences;
+      std::printf("seed %u, %u trials from %u on: %s on the CPU, %s on the device\n", seed,
+                  params.trials, params.first_trial, Show(here).c_str(), Show(there).c_str());
+    };
     Params params;
     params.seed = seed;
     params.trials = world.nodes > 2000 ? 16 : 64;
-    u64 here = 0, there = 0;
-    if (!cpu.Load(data, world).ok() || !cpu.Best(params, &here).ok()) return 1;
-    const absl::Status loaded = (*cuda)->Load(data, world);
-    const absl::Status made = loaded.ok() ? (*cuda)->Best(params, &there) : loaded;
+    compare(params);
+    params.trials = 1;  // the whole of it: nothing cheaper ends it early
+    for (u32 trial : {0u, 1 + seed % 12, 13 + seed % 40}) {
+      params.first_trial = trial;
+      compare(params);
+    }
     if (!made.ok()) {
       std::printf("seed %u: %s\n", seed, made.ToString().c_str());
       return 1;
     }
-    if (here != there) {
-      ++differences;
-      std::printf("seed %u: trial %u at %llu on the CPU, %u at %llu on the device\n", seed,
-                  static_cast<u32>(here & (kMaxTrials - 1)),
-                  static_cast<unsigned long long>(here >> kTrialBits),
-                  static_cast<u32>(there & (kMaxTrials - 1)),
-                  static_cast<unsigned long long>(there >> kTrialBits));
-    }
   }
-  std::printf("%s: %d worlds, %d differences\n", (*cuda)->name().c_str(), worlds, differences);
+  std::printf("%s: %d worlds, %d searches, %d differences\n", (*cuda)->name().c_str(), worlds,
+              searches, differences);
   return differences == 0 ? 0 : 1;
 }
