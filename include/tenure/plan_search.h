@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenure/plan_backend.h"
+#include "tenure/plan_check.h"
 #include "tenure/plan_data.h"
 #include "tenure/plan_teams.h"
 #include "tenure/plan_trial.h"
@@ -79,12 +80,12 @@ class PlanSearch {
   }
   const SearchOptions& options() const { return options_; }
 
-  // InvalidArgument (WorldData::Check), Unavailable (a CUDA back end was asked for and there is
+  // InvalidArgument (CheckWorld), Unavailable (a CUDA back end was asked for and there is
   // none). A back end that fails later is a fault, not an error: the CPU takes over.
   absl::StatusOr<Result> Run(const WorldData& data);
 
   // Which of the jobs could have a place if it alone were served: the others need not be searched
-  // for. `data` must pass WorldData::Check.
+  // for. `data` must pass CheckWorld.
   void Probe(const WorldData& data, std::vector<u8>& possible);
 
   // Runs that failed; back ends that failed or reported a price that is not that of the plan.
@@ -170,7 +171,7 @@ inline void PlanSearch::Probe(const WorldData& data, std::vector<u8>& possible) 
 }
 
 inline absl::StatusOr<Result> PlanSearch::Run(const WorldData& data) {
-  if (absl::Status s = data.Check(); !s.ok()) {
+  if (absl::Status s = CheckWorld(data); !s.ok()) {
     Fault(s);
     return s;
   }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan_rules.h"
 #include "plan_worlds.h"
 
 namespace tenure::plan {
@@ -46,7 +47,7 @@ TEST(PlanTrial, IsTheSameForAnyNumberOfLanesInAnyOrder) {
   std::vector<u64> memory;
   for (u32 seed = 1; seed <= 500; ++seed) {
     const WorldData data = RandomPlanWorld(seed);
-    ASSERT_TRUE(data.Check().ok()) << seed << ": " << data.Check();
+    ASSERT_TRUE(CheckWorld(data).ok()) << seed << ": " << CheckWorld(data);
     const World w = data.View();
     Params p;
     p.seed = seed;
@@ -413,7 +414,7 @@ TEST(PlanSearch, SaysThatThereIsNoDevice) {
 
 TEST(PlanWorld, RefusesWhatWouldReadBeyondItsArrays) {
   const WorldData good = RandomPlanWorld(4);
-  ASSERT_TRUE(good.Check().ok());
+  ASSERT_TRUE(CheckWorld(good).ok());
   const std::vector<std::function<void(WorldData&)>> damages = {
       [](WorldData& d) { d.gpus[0] = 64; },
       [](WorldData& d) { d.idle.pop_back(); },
