@@ -98,8 +98,7 @@ ABLATIONS: tuple[tuple[str, dict[str, str]], ...] = (
     ("no reservations", {"gang": "0"}),
     ("no reservations of blocks (8-63 GPUs)", {"block": "0"}),
     ("first reservation without credit", {"first_credit": "0s"}),
-    ("restarts with 2 h of credit beyond the minimum, not 14", {"restart_credit": "2h"}),
-    ("no price for nodes of leaves at F", {"floor_penalty": "0s"}),
+    ("restarts with 2 h of credit beyond the minimum", {"restart_credit": "2h"}),
     ("no lane", {"lane_permille": "0"}),
     ("no express", {"express": "false"}),
     ("no shield for sessions", {"session_permille": "0"}),
@@ -110,8 +109,10 @@ ABLATIONS: tuple[tuple[str, dict[str, str]], ...] = (
      {"backoff": "0", "quantum": "0s", "checkpoint_wait": "0s"}),
     ("no controller (gain 0)", {"gain": "0s"}),
     ("no nominal floor", {"nominal_permille": "0"}),
-    ("key gap never stops anybody", {"big_gap": "8760h"}),
-    ("key gap of 12 h", {"big_gap": "12h"}),
+    ("no cap on debug work", {"debug_cap": "0"}),
+    ("sessions capped at 30 % of the entitlement", {"session_cap": "300"}),
+    ("a key gap of 36 h stops others, too", {"big_gap": "36h"}),
+    ("one of 12 h", {"big_gap": "12h"}),
     ("keys level by level", {"level_by_level": "true"}),
 )  # fmt: skip
 

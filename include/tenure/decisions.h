@@ -27,10 +27,11 @@ enum class StopReason : std::uint8_t {
   kDrain = 1,      // its node drains or closes for maintenance, and its protection is over
   kCancelled = 2,  // its owner cancelled it
   kPromise = 3,    // a promised start of `beneficiary` is due
+  kIdle = 4,       // a session in which nobody works, while others wait; it is suspended
 };
 
 constexpr const char* ToString(StopReason r) {
-  constexpr const char* kNames[] = {"preempted", "drain", "cancelled", "promise"};
+  constexpr const char* kNames[] = {"preempted", "drain", "cancelled", "promise", "idle"};
   return kNames[static_cast<std::size_t>(r)];
 }
 
@@ -52,12 +53,13 @@ enum class WaitReason : std::uint8_t {
   kSessionCap = 8,     // its allocation's sessions have as many GPUs as they may (`session_cap`)
   kSuspended = 9,      // an idle session that was stopped; goes on when its owner is back
   kMaintenance = 10,   // fits on free GPUs, were it not for maintenance of their nodes
+  kDebugCap = 11,      // the debug work of its allocation has as many as it may (`debug_cap`)
 };
 
 constexpr const char* ToString(WaitReason r) {
   constexpr const char* kNames[] = {"none",        "not-considered", "never-fits",     "closed",
                                     "no-capacity", "waits-for-stop", "unfunded-waits", "reserved",
-                                    "session-cap", "suspended",      "maintenance"};
+                                    "session-cap", "suspended",      "maintenance",    "debug-cap"};
   return kNames[static_cast<std::size_t>(r)];
 }
 

@@ -160,19 +160,20 @@ class Ai2Policy : public PolicyDefaults {
 };
 
 struct BudgetOptions {
-  Duration big_gap = std::chrono::hours(36);
+  Duration big_gap{0};  // 0: a key gap alone never stops anybody
   Duration quantum = std::chrono::minutes(60);
   std::uint32_t backoff = 3;
   Duration checkpoint_wait = std::chrono::minutes(15);
-  std::int64_t session_permille = 150;
+  std::int64_t session_permille = 50;
   bool express = true;
 };
 
 // The default. Two tiers around the fluid entitlement F: a request that keeps its leaf within F is
-// served first and may stop any run whose leaf stays at or above its own F; beyond that only a key
-// gap of more than `big_gap` justifies a stop. A run keeps `quantum` x 2^min(stops, backoff) after
-// its protection, and is left alone when it is about to write a checkpoint. Sessions are stopped
-// last, and not at all while those of their leaf fit in `session_permille` of its entitlement.
+// served first and may stop any run whose leaf stays at or above its own F; beyond that nobody is
+// stopped, unless a key gap of more than `big_gap` is let justify it. A run keeps `quantum` x
+// 2^min(stops, backoff) after its protection, and is left alone when it is about to write a
+// checkpoint. Sessions are stopped last, and not at all while those of their leaf fit in
+// `session_permille` of its entitlement.
 class BudgetPolicy : public PolicyDefaults {
  public:
   static constexpr int kTiers = 2;
@@ -208,7 +209,7 @@ class BudgetPolicy : public PolicyDefaults {
     if (session && SessionsStay(ctx, run.leaf, v.leaf_sessions)) return false;
     const bool entitled =
         r.tier == 1 && v.leaf_charge - run.charge() >= ctx.ranking.fluid(run.leaf);
-    if (!entitled && ctx.ranking.Gap(ctx.tree, r.leaf, run.leaf) <= options_.big_gap) return false;
+    if (!entitled && !FarBehind(ctx, r.leaf, run.leaf)) return false;
     return debug || session || !AboutToCheckpoint(run, ctx.now);
   }
 
@@ -220,9 +221,7 @@ class BudgetPolicy : public PolicyDefaults {
     if (g.quiet || g.leaf == r.leaf) return GroupVerdict::kNone;
     if (g.session && SessionsStay(ctx, g.leaf, g.leaf_sessions)) return GroupVerdict::kNone;
     const bool entitled = r.tier == 1 && g.leaf_charge > ctx.ranking.fluid(g.leaf);
-    return entitled || ctx.ranking.Gap(ctx.tree, r.leaf, g.leaf) > options_.big_gap
-               ? GroupVerdict::kEach
-               : GroupVerdict::kNone;
+    return entitled || FarBehind(ctx, r.leaf, g.leaf) ? GroupVerdict::kEach : GroupVerdict::kNone;
   }
 
   TimePoint QuietUntil(const Run& run) const {
@@ -231,6 +230,11 @@ class BudgetPolicy : public PolicyDefaults {
   }
 
  private:
+  bool FarBehind(const PolicyContext& ctx, AllocationId requester, AllocationId victim) const {
+    return options_.big_gap > Duration(0) &&
+           ctx.ranking.Gap(ctx.tree, requester, victim) > options_.big_gap;
+  }
+
   bool SessionsStay(const PolicyContext& ctx, AllocationId leaf, MilliGpu sessions) const {
     return sessions.value() * 1'000 <=
            ctx.ranking.entitlement(leaf).value() * options_.session_permille;

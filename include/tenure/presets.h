@@ -150,8 +150,13 @@ struct Preset {
           "funded runs that may be stopped for others in an hour; 0: no limit");
     b.Add("preemption_burst", scheduler.preemption_burst, "number",
           "how many of them at once, if they were not used before");
+    b.Add("idle_cap", scheduler.idle_cap, "number",
+          "GPUs of a leaf's idle sessions, in thousandths of its entitlement: those beyond are "
+          "suspended while anything waits");
     b.Add("session_cap", scheduler.session_cap, "number",
-          "GPUs of a leaf's interactive sessions, in thousandths of its entitlement; 0: no cap");
+          "GPUs of a leaf's interactive sessions while it asks for more than it is offered, in "
+          "thousandths of its entitlement; 0: no cap");
+    b.Add("debug_cap", scheduler.debug_cap, "number", "the same for its debug work");
     b.Add("search_trials", scheduler.search.trials, "number",
           "plans tried in a pass to pack more or stop less; 0: no search");
     b.Add("search_backend", scheduler.search.backend, "back end",
@@ -169,7 +174,7 @@ struct Preset {
     b.Add("nominal_permille", scheduler.ranking.nominal_permille, "number",
           "part of its own claim that a leaf keeps whatever its siblings do, in thousandths");
     b.Add("big_gap", budget.big_gap, "duration",
-          "key gap beyond which a run may be stopped outside the entitlements");
+          "key gap beyond which a run may be stopped outside the entitlements; 0: never");
     b.Add("quantum", budget.quantum, "duration", "a run is left alone this long after its minimum");
     b.Add("session_permille", budget.session_permille, "number",
           "part of its entitlement in which a leaf's sessions are not stopped, in thousandths");
@@ -184,8 +189,6 @@ struct Preset {
           "smaller workloads of at least this many GPUs may get reservations, too; 0: none do");
     b.Add("block_credit", scheduler.reservation.block_credit, "duration",
           "hours of its share a leaf must be behind to reserve for one of those");
-    b.Add("floor_penalty", scheduler.reservation.floor_penalty, "duration",
-          "price of reserving a node of a leaf that is not above its entitlement, per GPU");
     b.Add("checkpoint_wait", budget.checkpoint_wait, "duration",
           "a run that will write a checkpoint within this is left alone");
     return b;
@@ -199,6 +202,9 @@ inline Preset MakePreset(const std::string& policy) {
     p.scheduler.ranking.level_by_level = true;
     p.scheduler.ranking.fluid = false;
     p.scheduler.lane_permille = 0;
+    p.scheduler.idle_cap = kNoIdleCap;
+    p.scheduler.session_cap = 0;
+    p.scheduler.debug_cap = 0;
     p.scheduler.reservation.gang = GpuCount(0);
     p.scheduler.express = false;
   } else if (policy == "hier") {

@@ -116,6 +116,7 @@ class Ranking {
   Duration key(AllocationId a) const { return key_[a.value()]; }
   GpuTime used(AllocationId a) const { return used_[a.value()]; }
   MilliGpu entitlement(AllocationId a) const { return entitlement_[a.value()]; }
+  MilliGpu demand(AllocationId a) const { return demand_[a.value()]; }
   MilliGpu natural(AllocationId a) const { return natural_[a.value()]; }
   const std::vector<MilliGpu>& naturals() const { return natural_; }
   MilliGpu fluid(AllocationId a) const { return fluid_[a.value()]; }
@@ -162,7 +163,7 @@ class Ranking {
       GpuTime use;
       MilliGpu share;
       for (AllocationId c : children) {
-        if (subtree_demand(c) == MilliGpu(0)) continue;
+        if (demand(c) == MilliGpu(0)) continue;
         use += used_[c.value()];
         share += entitlement_[c.value()];
       }
@@ -180,7 +181,6 @@ class Ranking {
       }
     }
   }
-  MilliGpu subtree_demand(AllocationId a) const { return demand_[a.value()]; }
 
   RankingOptions options_;
   MilliGpu healthy_{-1};

@@ -4,7 +4,7 @@
 // the instant at which all of them are.
 //
 //   ReservationPlan plan;
-//   if (ReservationSearch().Find(env, policy, leaf, shape, plan)) // plan.nodes are free at plan.at
+//   if (ReservationSearch().Find(env, policy, shape, plan))  // plan.nodes are free at plan.at
 //
 // Why the promise holds: every protection in the cluster ends within the largest cap from now, so
 // the k nodes chosen are all interruptible at `at` <= now + cap. From then on a reserved node
@@ -35,18 +35,16 @@ struct ReservationOptions {
   GpuCount gang{64};  // workloads of at least this size get reservations; 0: none do
   // GPU-time, in hours of its own entitlement, by which a leaf must be behind its natural share in
   // the window: before a first run, and, beyond the whole next minimum, before a further one.
-  Duration first_credit = std::chrono::hours(12);
-  Duration restart_credit = std::chrono::hours(14);
+  Duration first_credit = std::chrono::hours(11);
+  Duration restart_credit = std::chrono::hours(13);
   // The same for smaller workloads of at least this many GPUs, which need whole nodes that a stream
   // of smaller protected work would never leave free together; 0 GPUs: none do.
   GpuCount block{8};
   Duration block_credit = std::chrono::hours(36);
-  // Extra cost per GPU of stopping a run of a leaf that is not above its fluid entitlement.
-  Duration floor_penalty = std::chrono::hours(1);
 
   template <class Archive>
   void Serialize(Archive& ar) {
-    ar(gang, first_credit, restart_credit, block, block_credit, floor_penalty);
+    ar(gang, first_credit, restart_credit, block, block_credit);
   }
 };
 
@@ -71,8 +69,7 @@ class ReservationSearch {
   // False if fewer than shape.nodes healthy, unreserved nodes without holds can hold the members
   // past their protection, if they start up to `env.wait` after `plan.at`.
   template <class Policy>
-  bool Find(const VictimEnv& env, const Policy& policy, const ReservationOptions& options,
-            AllocationId leaf, const Shape& shape, ReservationPlan& plan) {
+  bool Find(const VictimEnv& env, const Policy& policy, const Shape& shape, ReservationPlan& plan) {
     plan.nodes.clear();
     bool found = false;
     for (const Pool& pool : env.cluster.pools()) {
@@ -81,7 +78,7 @@ class ReservationSearch {
       const std::uint8_t level = required ? internal::EffectiveLevel(env.cluster, shape) : 0;
       for (DomainId d : env.cluster.DomainsAt(level)) {
         ReservationPlan candidate;
-        if (!FindIn(env, policy, options, leaf, shape, pool, d, candidate)) continue;
+        if (!FindIn(env, policy, shape, pool, d, candidate)) continue;
         if (!found || candidate.at < plan.at) plan = std::move(candidate);
         found = true;
       }
@@ -97,9 +94,8 @@ class ReservationSearch {
   };
 
   template <class Policy>
-  bool FindIn(const VictimEnv& env, const Policy& policy, const ReservationOptions& options,
-              AllocationId leaf, const Shape& shape, const Pool& pool, DomainId domain,
-              ReservationPlan& plan) {
+  bool FindIn(const VictimEnv& env, const Policy& policy, const Shape& shape, const Pool& pool,
+              DomainId domain, ReservationPlan& plan) {
     const TimePoint now = env.policy.now;
     const auto [begin, end] = pool.range[domain.value()];
     candidates_.clear();
@@ -136,6 +132,7 @@ class ReservationSearch {
                       candidates_.end());
     // Among all nodes that are ready by then, the ones whose work will be worth least at that time;
     // a run over several nodes is paid once, spread over the nodes still needed.
+    const PolicyContext then{env.policy.tree, env.policy.ranking, plan.at};
     chosen_.assign(env.table.slots(), false);
     std::vector<bool> used(candidates_.size(), false);
     for (std::size_t i = 0; i < k; ++i) {
@@ -148,8 +145,7 @@ class ReservationSearch {
         for (const Occupant& o : env.cluster.node(candidates_[c].node).runs) {
           const Run& run = env.table.run(o.run);
           if (chosen_[o.run] || run.state == WorkloadState::kStopping) continue;
-          cost += Cost(env, policy, options, leaf, run, plan.at) /
-                  std::max(1, std::min(run.node_count, remaining));
+          cost += policy.VictimCost(then, run) / std::max(1, std::min(run.node_count, remaining));
         }
         if (least >= 0 && cost >= least) continue;
         least = cost;
@@ -162,20 +158,6 @@ class ReservationSearch {
       }
     }
     return true;
-  }
-
-  template <class Policy>
-  static std::int64_t Cost(const VictimEnv& env, const Policy& policy,
-                           const ReservationOptions& options, AllocationId leaf, const Run& run,
-                           TimePoint at) {
-    const PolicyContext then{env.policy.tree, env.policy.ranking, at};
-    std::int64_t cost = policy.VictimCost(then, run);
-    if (!run.funded) return cost;
-    if (run.leaf != leaf &&
-        env.ledger.placed_charge(run.leaf) - run.charge() < env.policy.ranking.fluid(run.leaf)) {
-      cost += run.gpus().value() * (options.floor_penalty.count() / 1000);
-    }
-    return cost;
   }
 
   std::vector<Candidate> candidates_;

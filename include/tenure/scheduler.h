@@ -61,6 +61,9 @@
 
 namespace tenure {
 
+// An `idle_cap` that suspends nothing.
+inline constexpr std::int64_t kNoIdleCap = 1'000'000'000;
+
 struct SchedulerOptions {
   ContractRules contract;
   RankingOptions ranking;
@@ -70,19 +73,25 @@ struct SchedulerOptions {
   Duration tick = std::chrono::seconds(5);    // a hold outlives the grace of its victims by this
   Duration retry = std::chrono::seconds(60);  // funded work waits: look again at the latest then
   // Part of the nodes (thousandths of each pool, rounded) that takes only short and unfunded work.
-  std::int64_t lane_permille = 30;
+  std::int64_t lane_permille = 15;
   Duration lane_minimum = std::chrono::minutes(15);
   GpuCount lane_gpus{8};
   bool express = true;                          // debug work is first in its leaf
   Duration idle_after = std::chrono::hours(1);  // an idle session is protected no longer than this
+  // GPUs of a leaf's idle sessions that are not protected, in thousandths of its entitlement: those
+  // beyond (resumable ones, the latest ids) are suspended while anything waits, whether or not it
+  // fits where they are.
+  std::int64_t idle_cap = 150;
   // Funded runs stopped for others: at most `burst` at once and `rate` an hour in the long run; 0:
   // no limit. Promised starts, drains and cancellations are not counted. A request that needs more
   // than `burst` of them waits for free GPUs or a promise.
   std::int64_t preemption_rate = 0;
   std::int64_t preemption_burst = 1;
-  // GPUs of a leaf's funded interactive sessions, in thousandths of its entitlement; further ones
-  // wait. One session may always run. 0: no cap.
+  // GPUs of a leaf's funded interactive sessions, and of its funded debug work, in thousandths of
+  // its entitlement. While the leaf is not offered all that it asks for, more of that class wait;
+  // one may always run. 0: no cap.
   std::int64_t session_cap = 0;
+  std::int64_t debug_cap = 400;
   // Plan search: `search.trials` plans of a pass are tried (0: none) and the best is kept. A plan
   // may change the order of requests whose leaves' keys differ by no more than `search_tolerance`;
   // 0: it may not change any.
@@ -94,8 +103,8 @@ struct SchedulerOptions {
     for (Duration& d : contract.cap) ar(d);
     ar(contract.debug_gpus, contract.refuse_livelock, ranking.level_by_level, ranking.fluid,
        ranking.gain, ranking.limit, ranking.nominal_permille, lookback, grace, tick, retry,
-       lane_permille, lane_minimum, lane_gpus, express, idle_after, reservation, preemption_rate,
-       preemption_burst, session_cap, search, search_tolerance);
+       lane_permille, lane_minimum, lane_gpus, express, idle_after, idle_cap, reservation,
+       preemption_rate, preemption_burst, session_cap, debug_cap, search, search_tolerance);
   }
 };
 
@@ -252,7 +261,7 @@ class Scheduler {
   template <class Archive>
   void Serialize(Archive& ar) {
     ar(options_, tree_, cluster_, calendar_, ledger_, credit_, preemptions_, rates_, peak_, table_,
-       holds_, reservations_, renewals_, cancels_, parked_, inferred_, refusals_, now_, last_pass_,
+       holds_, reservations_, renewals_, cancels_, parked_, inferred_, looks_, now_, last_pass_,
        dirty_, started_);
   }
 
@@ -335,7 +344,7 @@ class Scheduler {
   void LeaveStopping(RunSlot slot);
   enum class LossCause : std::uint8_t {
     kOther,      // a refused launch, a drain, an end
-    kPreempted,  // counts as a preemption
+    kPreempted,  // stopped because others want the GPUs
     kNodeDown,
   };
   LossOutcome Lose(RunSlot slot, TimePoint at, LossCause cause);
@@ -343,6 +352,9 @@ class Scheduler {
   void ReleaseReservation(RunSlot slot);
   void RemoveFromList(std::vector<RunSlot>& list, RunSlot slot) {
     list.erase(std::remove(list.begin(), list.end(), slot), list.end());
+  }
+  void LookAgainAt(TimePoint at) {
+    looks_.insert(std::upper_bound(looks_.begin(), looks_.end(), at), at);
   }
   bool AnythingWaits() const {
     return waiting_funded_ > 0 || !unfunded_.empty() || !holds_.empty() || !reservations_.empty();
@@ -358,6 +370,7 @@ class Scheduler {
   void ExpireProtections();
   void StopCancelled();
   void StopOnDrainingNodes();
+  void SuspendIdleSessions();
   bool ExpireHolds();
   void StartReadyHolds();
   bool Reserves() const { return options_.reservation.gang > GpuCount(0); }
@@ -382,8 +395,8 @@ class Scheduler {
                          [&](RunSlot v) { return table_.run(v).funded; });
   }
   bool KnownToFail(AllocationId leaf, ShapeId shape);
-  bool SessionCapReached(AllocationId leaf, WorkloadClass workload_class, MilliGpu charge,
-                         const Ranking& ranking) const;
+  bool ClassCapReached(AllocationId leaf, WorkloadClass workload_class, MilliGpu charge,
+                       const Ranking& ranking) const;
   void FillUnfunded();
   // A node has just refused it.
   bool Avoids(RunSlot slot) const { return table_.workload(slot).avoid_until > now_; }
@@ -427,7 +440,9 @@ class Scheduler {
   std::vector<RunSlot> cancels_;       // runs to be stopped for their owner
   std::vector<RunSlot> parked_;        // cannot be placed whatever is free
   std::vector<Inferred> inferred_;
-  std::vector<TimePoint> refusals_;  // when refused launches may use their node again, ascending
+  // When a refused launch may use its node again, or an idle session loses its protection: waiting
+  // work is looked at then. Ascending.
+  std::vector<TimePoint> looks_;
   TimePoint now_{};
   TimePoint last_pass_{Duration::min()};
   bool dirty_ = false;

@@ -10,6 +10,7 @@
 //      on free GPUs, else by stopping victims (hold), else its shape is set aside for this round;
 //      every placement is charged at once, so that the next choice sees it
 //   5. unfunded work fills what is free, largest first
+//   6. while anything still waits, idle sessions beyond their cap are suspended
 #ifndef TENURE_SCHEDULER_PASS_H_
 #define TENURE_SCHEDULER_PASS_H_
 
@@ -65,6 +66,7 @@ absl::StatusOr<const Decisions*> Scheduler<Policy>::Decide(TimePoint now) {
   } else {
     Serve();
   }
+  SuspendIdleSessions();
   dirty_ = look_again_;
   decisions_.next_wakeup = NextWakeup();
   return &decisions_;
@@ -109,6 +111,36 @@ void Scheduler<Policy>::StopOnDrainingNodes() {
         StopRun(o.run, StopReason::kDrain, WorkloadId(0));
       }
     }
+  }
+}
+
+// Nobody works in them, and others wait.
+template <class Policy>
+void Scheduler<Policy>::SuspendIdleSessions() {
+  if (stoppable_.idle() == 0 || (waiting_funded_ == 0 && unfunded_.empty())) return;
+  std::vector<RunSlot> idle;
+  for (std::uint32_t g : stoppable_.occupied()) {
+    if (!stoppable_.group(g).idle) continue;
+    for (const StoppableRuns::Member& m : stoppable_.group(g).members) idle.push_back(m.slot);
+  }
+  std::sort(idle.begin(), idle.end(), [&](RunSlot a, RunSlot b) {
+    const Run &x = table_.run(a), &y = table_.run(b);
+    return std::tie(x.leaf, x.id) < std::tie(y.leaf, y.id);
+  });
+  std::vector<MilliGpu> entitlements;
+  tree_.Entitlements(Capacity(), entitlements);
+  AllocationId leaf = kRootAllocation;
+  std::int64_t kept = 0;  // charge of those of `leaf` that stay
+  for (RunSlot slot : idle) {
+    const Run& run = table_.run(slot);
+    if (run.leaf != leaf) kept = 0;
+    leaf = run.leaf;
+    kept += run.charge().value();
+    if (!run.resumable || kept * 1000 <= entitlements[leaf.value()].value() * options_.idle_cap) {
+      continue;
+    }
+    kept -= run.charge().value();
+    StopRun(slot, StopReason::kIdle, WorkloadId(0));
   }
 }
 
@@ -301,12 +333,16 @@ void Scheduler<Policy>::ServeTier(int tier) {
 }
 
 template <class Policy>
-bool Scheduler<Policy>::SessionCapReached(AllocationId leaf, WorkloadClass workload_class,
-                                          MilliGpu charge, const Ranking& ranking) const {
-  if (options_.session_cap == 0 || workload_class != WorkloadClass::kInteractive) return false;
-  const MilliGpu sessions = ledger_.sessions(leaf);
-  return sessions > MilliGpu(0) && (sessions + charge).value() * 1000 >
-                                       ranking.entitlement(leaf).value() * options_.session_cap;
+bool Scheduler<Policy>::ClassCapReached(AllocationId leaf, WorkloadClass workload_class,
+                                        MilliGpu charge, const Ranking& ranking) const {
+  const bool session = workload_class == WorkloadClass::kInteractive;
+  if (!session && workload_class != WorkloadClass::kDebug) return false;
+  const std::int64_t cap = session ? options_.session_cap : options_.debug_cap;
+  if (cap == 0) return false;
+  const MilliGpu placed = session ? ledger_.sessions(leaf) : ledger_.debug(leaf);
+  return placed > MilliGpu(0) &&
+         (placed + charge).value() * 1000 > ranking.entitlement(leaf).value() * cap &&
+         ranking.natural(leaf) < ranking.demand(leaf);
 }
 
 // Tries requests of `leaf` until one is placed (true) or none is left for this tier (false).
@@ -325,7 +361,7 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
     requester.gpus = shape.total();
     requester.charge = MilliGpu(requester.gpus.value() * RateOf(shape.type));
     if (tier < Policy::kTiers && policy_.Tier(Context(), requester) != tier) continue;
-    if (SessionCapReached(leaf, shape.workload_class, requester.charge, ranking_)) continue;
+    if (ClassCapReached(leaf, shape.workload_class, requester.charge, ranking_)) continue;
     if (!KnownToFail(leaf, bucket.shape)) {
       for (const QueueKey& key : bucket.waiting) {
         const bool avoids = Avoids(key.slot);
@@ -464,8 +500,8 @@ TimePoint Scheduler<Policy>::NextWakeup() {
   if (waiting_funded_ > 0 && preemptions_.Available(now_) == 0) {
     wakeup = std::min(wakeup, std::max(preemptions_.NextToken(now_), now_ + options_.tick));
   }
-  refusals_.erase(refusals_.begin(), std::upper_bound(refusals_.begin(), refusals_.end(), now_));
-  if (!refusals_.empty() && AnythingWaits()) wakeup = std::min(wakeup, refusals_.front());
+  looks_.erase(looks_.begin(), std::upper_bound(looks_.begin(), looks_.end(), now_));
+  if (!looks_.empty() && AnythingWaits()) wakeup = std::min(wakeup, looks_.front());
   return wakeup;
 }
 

@@ -50,10 +50,7 @@ bool Scheduler<Policy>::Reserve(RunSlot slot) {
   const PolicyContext context = Context();
   const VictimEnv env{cluster_,   table_,  ledger_,
                       stoppable_, context, options_.grace + options_.tick};
-  if (!reservation_search_.Find(env, policy_, options_.reservation, table_.run(slot).leaf, shape,
-                                reservation_plan_)) {
-    return false;
-  }
+  if (!reservation_search_.Find(env, policy_, shape, reservation_plan_)) return false;
   Dequeue(slot);
   Run& run = table_.run(slot);
   Workload& w = table_.workload(slot);

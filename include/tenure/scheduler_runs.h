@@ -49,6 +49,8 @@ void Scheduler<Policy>::Place(const Run& run, std::int64_t sign) {
   ledger_.AddPlaced(tree_, run.leaf, GpuCount(run.gpus().value() * sign), charge);
   if (run.workload_class == WorkloadClass::kInteractive) {
     ledger_.AddSessions(tree_, run.leaf, charge);
+  } else if (run.workload_class == WorkloadClass::kDebug) {
+    ledger_.AddDebug(tree_, run.leaf, charge);
   }
 }
 
@@ -190,7 +192,7 @@ absl::Status Scheduler<Policy>::ReportStartFailed(WorkloadId id, RunNumber run_n
   if (w.nodes.size() == 1) {
     w.avoid = w.nodes[0];
     w.avoid_until = now + options_.tick;
-    refusals_.push_back(w.avoid_until);
+    LookAgainAt(w.avoid_until);
   }
   // A workload that has never run is not failed by a refused launch.
   Run& mutable_run = table_.run(*slot);
@@ -249,9 +251,9 @@ absl::StatusOr<LossOutcome> Scheduler<Policy>::ReportStopped(WorkloadId id, RunN
   }
   if (absl::Status s = CheckAfterStart(*slot, "stopped", stopped); !s.ok()) return s;
   Advance(now);
-  return Lose(
-      *slot, stopped,
-      IsPreemption(table_.workload(*slot).stop_reason) ? LossCause::kPreempted : LossCause::kOther);
+  const StopReason reason = table_.workload(*slot).stop_reason;
+  const bool for_others = IsPreemption(reason) || reason == StopReason::kIdle;
+  return Lose(*slot, stopped, for_others ? LossCause::kPreempted : LossCause::kOther);
 }
 
 template <class Policy>
@@ -325,6 +327,7 @@ absl::Status Scheduler<Policy>::ReportIdle(WorkloadId id, bool idle, TimePoint n
   if (idle && until < run.protected_until) {
     Uncommit(slot);
     Commit(slot, until);
+    LookAgainAt(until);
   }
   Restock(slot);
   dirty_ = true;

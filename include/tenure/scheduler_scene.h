@@ -240,7 +240,7 @@ bool Scheduler<Policy>::DescribeRequests(internal::SearchScene& scene) {
     for (const PendingQueue::Bucket& bucket : queues_[leaf.value()].buckets()) {
       const Shape& shape = shapes_[bucket.shape];
       const Requester r = RequesterFor(leaf, shape, ledger_.placed_charge(leaf));
-      if (SessionCapReached(leaf, shape.workload_class, r.charge, ranking_)) continue;
+      if (ClassCapReached(leaf, shape.workload_class, r.charge, ranking_)) continue;
       candidates.push_back({leaf, &bucket, r});
     }
     std::sort(

@@ -91,6 +91,7 @@ class StoppableRuns {
     positions_[slot] = Position();
     if (p.group == kNone) return;
     Slotted& s = groups_[p.group];
+    idle_ -= s.group.idle;
     const Member last = s.group.members.back();
     s.group.members.pop_back();
     if (last.slot != slot) {
@@ -109,6 +110,7 @@ class StoppableRuns {
   // The groups that have runs, as arguments of group().
   const std::vector<std::uint32_t>& occupied() const { return occupied_; }
   const Group& group(std::uint32_t i) const { return groups_[i].group; }
+  std::size_t idle() const { return idle_; }  // runs in groups of idle sessions
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffffu;
@@ -153,6 +155,7 @@ class StoppableRuns {
       s.place = static_cast<std::uint32_t>(occupied_.size());
       occupied_.push_back(g);
     }
+    idle_ += group.idle;
     positions_[slot].group = g;
     positions_[slot].index = static_cast<std::uint32_t>(s.group.members.size());
     s.group.members.push_back(
@@ -174,7 +177,8 @@ class StoppableRuns {
   std::vector<std::uint32_t> occupied_;                       // groups that have runs
   absl::flat_hash_map<std::size_t, std::uint32_t> group_of_;  // look-up only
   std::vector<Position> positions_;                           // by slot
-  std::vector<End> ends_;                                     // heap; may be stale
+  std::size_t idle_ = 0;
+  std::vector<End> ends_;  // heap; may be stale
 };
 
 }  // namespace tenure

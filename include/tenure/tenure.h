@@ -173,7 +173,8 @@ typedef enum tenure_stop_reason {
   TENURE_STOP_PREEMPTED = 0, /* for `beneficiary` */
   TENURE_STOP_DRAIN = 1,     /* its node drains or closes for maintenance; protection is over */
   TENURE_STOP_CANCELLED = 2, /* tenure_workload_cancel */
-  TENURE_STOP_PROMISE = 3    /* a promised start of `beneficiary` is due */
+  TENURE_STOP_PROMISE = 3,   /* a promised start of `beneficiary` is due */
+  TENURE_STOP_IDLE = 4       /* a session in which nobody works, while others wait; suspended */
 } tenure_stop_reason;
 
 typedef enum tenure_state {
@@ -196,9 +197,10 @@ typedef enum tenure_wait_reason {
   TENURE_WAIT_FOR_STOP = 5,       /* GPUs are held for it; runs are being stopped */
   TENURE_WAIT_UNFUNDED = 6,       /* minimum 0: waits for GPUs that nobody funded wants */
   TENURE_WAIT_RESERVED = 7,       /* has a promised start */
-  TENURE_WAIT_SESSION_CAP = 8,    /* its allocation's sessions have all they may */
+  TENURE_WAIT_SESSION_CAP = 8,    /* its allocation's sessions have all they may (session_cap) */
   TENURE_WAIT_SUSPENDED = 9,      /* waits for tenure_workload_idle(.., 0, ..) */
-  TENURE_WAIT_MAINTENANCE = 10    /* would start, were no maintenance announced */
+  TENURE_WAIT_MAINTENANCE = 10,   /* would start, were no maintenance announced */
+  TENURE_WAIT_DEBUG_CAP = 11      /* its allocation's debug work has all it may (debug_cap) */
 } tenure_wait_reason;
 
 /* What became of a workload that lost its run. */
@@ -542,8 +544,9 @@ TENURE_API tenure_status tenure_workload_cancel(tenure_scheduler* scheduler, uin
                                                 int64_t now_us);
 
 /* An interactive session does not use its GPUs (`idle` 1) or uses them again (0). An idle run loses
- * its protection; once stopped it is suspended until it is reported not idle. NOT_FOUND,
- * FAILED_PRECONDITION (no session, or neither running nor suspended), OUT_OF_RANGE. */
+ * its protection; once stopped it is suspended until it is reported not idle. While anything waits,
+ * idle sessions beyond `idle_cap` of their allocation's entitlement are stopped (TENURE_STOP_IDLE).
+ * NOT_FOUND, FAILED_PRECONDITION (no session, or neither running nor suspended), OUT_OF_RANGE. */
 TENURE_API tenure_status tenure_workload_idle(tenure_scheduler* scheduler, uint64_t workload,
                                               int32_t idle, int64_t now_us);
 

@@ -44,8 +44,8 @@ class Start:
 class Stop:
     """Stop this run, which may use `grace_us` to save its work.
 
-    `reason` is "preempted" or "promise" (both for the workload `beneficiary`), "drain" or
-    "cancelled". `lost_gpu_us` estimates the lost work, GPU-microseconds.
+    `reason` is "preempted" or "promise" (both for the workload `beneficiary`), "drain",
+    "cancelled" or "idle" (a session beyond its team's cap on idle ones). `lost_gpu_us` estimates the lost work, GPU-microseconds.
     """
 
     workload: int

@@ -50,7 +50,8 @@ static_assert(Is(TENURE_WAIT_NONE, WaitReason::kNone) &&
               Is(TENURE_WAIT_RESERVED, WaitReason::kReserved) &&
               Is(TENURE_WAIT_SESSION_CAP, WaitReason::kSessionCap) &&
               Is(TENURE_WAIT_SUSPENDED, WaitReason::kSuspended) &&
-              Is(TENURE_WAIT_MAINTENANCE, WaitReason::kMaintenance));
+              Is(TENURE_WAIT_MAINTENANCE, WaitReason::kMaintenance) &&
+              Is(TENURE_WAIT_DEBUG_CAP, WaitReason::kDebugCap));
 static_assert(Is(TENURE_OUTCOME_REQUEUED, LossOutcome::kRequeued) &&
               Is(TENURE_OUTCOME_FAILED, LossOutcome::kFailedByPreemption) &&
               Is(TENURE_OUTCOME_CANCELLED, LossOutcome::kCancelled) &&
@@ -74,13 +75,13 @@ extern "C" {
 
 const char* tenure_class_name(int32_t value) { return NameOf(value, WorkloadClass::kSweep); }
 const char* tenure_node_health_name(int32_t value) { return NameOf(value, NodeHealth::kDown); }
-const char* tenure_stop_reason_name(int32_t value) { return NameOf(value, StopReason::kPromise); }
+const char* tenure_stop_reason_name(int32_t value) { return NameOf(value, StopReason::kIdle); }
 const char* tenure_state_name(int32_t value) {
   // 0 is the engine's mark of an unused record.
   return value == 0 ? "unknown" : NameOf(value, WorkloadState::kSuspended);
 }
 const char* tenure_wait_reason_name(int32_t value) {
-  return NameOf(value, WaitReason::kMaintenance);
+  return NameOf(value, WaitReason::kDebugCap);
 }
 const char* tenure_outcome_name(int32_t value) {
   return NameOf(value, LossOutcome::kFailedWithNode);

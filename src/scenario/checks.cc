@@ -185,10 +185,7 @@ void Runner::CheckVictims(const Decisions& d) {
                          " when its victims are gone"));
     }
     for (const Stop& stop : d.stops) {
-      if (stop.reason == StopReason::kDrain || stop.reason == StopReason::kCancelled ||
-          stop.beneficiary != hold.workload) {
-        continue;
-      }
+      if (!IsPreemption(stop.reason) || stop.beneficiary != hold.workload) continue;
       const Job* victim = FindJob(stop.workload);
       const bool needed = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
         const bool there =

@@ -107,7 +107,7 @@ class Story {
     if (kind & 8) set("gang", "9");
     if (kind & 8) set("first_credit", "0s");
     if (kind & 16) set("quantum", "0s");
-    if (kind & 16) set("big_gap", "0s");
+    if (kind & 16) set("big_gap", "1s");
     if (kind & 32) set("lookback", "3h");
     if (kind & 32) set("preemption_rate", "2");
     if (kind & 32) set("session_cap", "500");

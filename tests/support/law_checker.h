@@ -28,7 +28,8 @@ struct LawCounts {
   std::int64_t events = 0, refused = 0, passes = 0, starts = 0, gang_starts = 0, holds = 0;
   std::int64_t hold_starts = 0, preempted = 0, preempted_funded = 0, drained = 0, cancelled = 0;
   std::int64_t lost = 0, inferred = 0, never_fits = 0, promises = 0, promised_starts = 0;
-  std::int64_t lost_with_node = 0, closed_drains = 0, maintenance_waits = 0, session_caps = 0;
+  std::int64_t lost_with_node = 0, closed_drains = 0, maintenance_waits = 0, class_caps = 0,
+               suspended = 0;
   std::int64_t boosted_passes = 0, rated_passes = 0;
 };
 
@@ -61,7 +62,8 @@ class LawChecker {
   void CheckPolicy(const Response& r);
   void CheckOrder(const Response& r);
   void CheckCaps(const Response& r);
-  void CheckSessionCap(const ShadowWorkload& w, const Response& r);
+  void SuspendIdle(const Response& r);
+  void CheckClassCap(const ShadowWorkload& w, const Response& r);
   void CheckLost(const Event& e, const Response& r);
   void CheckNothingIdle();
   void CheckBooks();
@@ -93,10 +95,22 @@ class LawChecker {
              model_.Free(n) >= w.spec.gpus_per_node.value();
     });
   }
-  bool SessionCapReached(const ShadowWorkload& w) {
-    if (model_.options.session_cap == 0) return false;
-    return model_.SessionCapReached(
-        w, scheduler().Standing(instance_.Allocation(w.leaf), model_.now).value().entitlement);
+  AllocationStanding Standing(int allocation) {
+    return scheduler().Standing(instance_.Allocation(allocation), model_.now).value();
+  }
+  // Whether a leaf asks for more than a fluid would give it.
+  bool Contended(int leaf) {
+    const std::int64_t demand = model_.Charges(leaf, [&](const ShadowWorkload& w) {
+      return w.funded &&
+             (w.Placed() || w.state == WorkloadState::kStopping ||
+              w.state == WorkloadState::kReserved ||
+              (w.state == WorkloadState::kPending && !model_.At(w.leaf).closed && EverFits(w)));
+    });
+    return Standing(leaf).natural.value() < demand;
+  }
+  bool ClassCapReached(const ShadowWorkload& w) {
+    return model_.ClassCap(w) > 0 && model_.OverClassCap(w, Standing(w.leaf).entitlement) &&
+           Contended(w.leaf);
   }
   bool Lane(int node) { return scheduler().cluster().node(instance_.Node(node)).lane; }
 
@@ -105,6 +119,7 @@ class LawChecker {
     std::vector<std::int64_t> placed;      // charge of placed runs, by allocation
     std::vector<std::int64_t> use, ahead;  // charged GPU-time
     std::vector<MilliGpu> fluid;
+    std::vector<bool> contended;
     bool exact_fluid = false;
   };
   Before before_;
@@ -146,6 +161,7 @@ std::string LawChecker<Policy>::Step(const Event& e) {
       before_.ahead.push_back(model_.Ahead(a, e.now));
       const AllocationStanding s = scheduler().Standing(instance_.Allocation(a), e.now).value();
       before_.fluid.push_back(s.fluid);
+      before_.contended.push_back(Contended(a));
     }
   }
   last_ = instance_.Tell(e);
@@ -372,10 +388,11 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
     counts_.gang_starts += w->spec.nodes > 1;
     const bool promised = w->due;
     model_.Start(*w, p.nodes, p.run);
-    if (!promised) CheckSessionCap(*w, r);
+    if (!promised) CheckClassCap(*w, r);
   }
   CheckPolicy(r);
   CheckVictims(r);
+  SuspendIdle(r);
   for (auto& [id, w] : model_.workloads) {
     w.renewing = restated.count(id) > 0;
     w.due = false;

@@ -79,6 +79,12 @@ void LawChecker<Policy>::CheckStop(const Response::Stopped& s, const Response& r
         Broken(16, "w", s.workload.value(), " is on no draining node");
       }
       break;
+    case StopReason::kIdle:
+      if (!w->idle || !w->funded || !w->spec.resumable ||
+          w->spec.workload_class != WorkloadClass::kInteractive) {
+        Broken(10, "w", s.workload.value(), " is no idle session");
+      }
+      break;
     case StopReason::kPromise:
     case StopReason::kPreempted: {
       const auto hold = std::find_if(r.holds.begin(), r.holds.end(),
@@ -274,8 +280,8 @@ void LawChecker<Policy>::CheckPolicy(const Response& r) {
       const bool entitled =
           before_.placed[il] - lost + model_.RequestCharge(w) <= before_.fluid[il].value() &&
           before_.placed[iv] + gained[v.leaf] - taken >= before_.fluid[iv].value();
-      const bool gap =
-          low == Duration::max() ? false : high == Duration::max() || high - low > o.big_gap;
+      const bool gap = o.big_gap > Duration(0) && low != Duration::max() &&
+                       (high == Duration::max() || high - low > o.big_gap);
       if (!entitled && !gap) {
         Broken(9, "w", s.workload.value(), " is stopped for w", s.beneficiary.value(),
                ": neither within the entitlements nor far over its budget");
@@ -308,26 +314,56 @@ void LawChecker<Policy>::CheckCaps(const Response& r) {
   }
 }
 
-// A session that has just started is the only one of its leaf, or all fit under the cap.
+// While anything waits, the idle sessions of a leaf that are not protected and can be resumed hold
+// no more than its cap, and none is suspended that fits under it.
 template <class Policy>
-void LawChecker<Policy>::CheckSessionCap(const ShadowWorkload& w, const Response& r) {
-  if (model_.options.session_cap == 0 || !w.funded ||
-      w.spec.workload_class != WorkloadClass::kInteractive) {
-    return;
+void LawChecker<Policy>::SuspendIdle(const Response& r) {
+  const bool waits =
+      std::any_of(model_.workloads.begin(), model_.workloads.end(), [&](const auto& entry) {
+        const ShadowWorkload& w = entry.second;
+        return w.state == WorkloadState::kPending && !model_.At(w.leaf).closed && EverFits(w);
+      });
+  std::map<int, std::int64_t> kept;
+  for (auto& [id, w] : model_.workloads) {  // by id
+    if (w.state != WorkloadState::kRunning || !w.idle || !w.funded ||
+        w.spec.workload_class != WorkloadClass::kInteractive || model_.now < w.protected_until) {
+      continue;
+    }
+    const bool stopped = std::any_of(r.stops.begin(), r.stops.end(), [&](const auto& s) {
+      return s.workload == id && s.reason == StopReason::kIdle;
+    });
+    const std::int64_t cap = Standing(w.leaf).entitlement.value() * model_.options.idle_cap;
+    const bool fits = (kept[w.leaf] + model_.Charge(w)) * 1000 <= cap;
+    if (stopped != (waits && !fits && w.spec.resumable)) {
+      Broken(10, "idle w", id.value(), stopped ? " is suspended" : " is not suspended",
+             ", its leaf's ", "other idle sessions hold ", kept[w.leaf]);
+    }
+    if (!stopped) {
+      kept[w.leaf] += model_.Charge(w);
+      continue;
+    }
+    model_.Stop(w, StopReason::kIdle);
+    ++counts_.suspended;
   }
-  std::int64_t sessions = model_.Sessions(w.leaf);
+}
+
+// A session or debug run that has just started is the only one of its leaf, or all fit under the
+// cap, or the leaf is offered all that it asks for.
+template <class Policy>
+void LawChecker<Policy>::CheckClassCap(const ShadowWorkload& w, const Response& r) {
+  if (model_.ClassCap(w) == 0) return;
+  std::int64_t placed = model_.PlacedOfClass(w);
   for (const auto& s : r.stops) {  // may have been stopped before it started
     const ShadowWorkload& v = *model_.Find(s.workload);
     if (v.leaf == w.leaf && v.funded && v.Placed() &&
-        v.spec.workload_class == WorkloadClass::kInteractive) {
-      sessions -= model_.Charge(v);
+        v.spec.workload_class == w.spec.workload_class) {
+      placed -= model_.Charge(v);
     }
   }
-  const MilliGpu entitlement =
-      scheduler().Standing(instance_.Allocation(w.leaf), model_.now).value().entitlement;
-  if (sessions > model_.Charge(w) &&
-      sessions * 1000 > entitlement.value() * model_.options.session_cap) {
-    Broken(8, "w", w.spec.id.value(), " starts beyond the session cap of its leaf");
+  if (placed > model_.Charge(w) &&
+      placed * 1000 > Standing(w.leaf).entitlement.value() * model_.ClassCap(w) &&
+      before_.contended[static_cast<std::size_t>(w.leaf)] && Contended(w.leaf)) {
+    Broken(8, "w", w.spec.id.value(), " starts beyond the cap of its class in its leaf");
   }
 }
 

@@ -36,7 +36,11 @@ void LawChecker<Policy>::CheckNothingIdle() {
         model_.At(w.leaf).closed) {
       continue;
     }
-    if (w.avoid_until > model_.now || SessionCapReached(w)) continue;
+    if (w.avoid_until > model_.now) continue;
+    if (model_.OverClassCap(w, Standing(w.leaf).entitlement) &&
+        (before_.contended[static_cast<std::size_t>(w.leaf)] || Contended(w.leaf))) {
+      continue;
+    }
     const bool fits = model_.Fits(w.spec, [&](int n) {
       return model_.nodes[static_cast<std::size_t>(n)].Up() && (model_.MayUseLane(w) || !Lane(n)) &&
              model_.AdmitsBeforeClosing(n, w, model_.now) &&
@@ -126,11 +130,13 @@ void LawChecker<Policy>::CheckExplanations() {
     const bool ever = EverFits(w);
     counts_.never_fits += !ever;
     counts_.maintenance_waits += x.reason == WaitReason::kMaintenance;
-    counts_.session_caps += x.reason == WaitReason::kSessionCap;
+    counts_.class_caps += x.reason == WaitReason::kSessionCap || x.reason == WaitReason::kDebugCap;
+    const WaitReason cap = w.spec.workload_class == WorkloadClass::kDebug ? WaitReason::kDebugCap
+                                                                          : WaitReason::kSessionCap;
     const WaitReason expected = model_.At(w.leaf).closed          ? WaitReason::kClosed
                                 : !ever                           ? WaitReason::kNeverFits
                                 : w.state == WorkloadState::kHeld ? WaitReason::kWaitsForStop
-                                : SessionCapReached(w)            ? WaitReason::kSessionCap
+                                : ClassCapReached(w)              ? cap
                                 : FitsButForMaintenance(w)        ? WaitReason::kMaintenance
                                 : w.funded                        ? WaitReason::kNoCapacity
                                                                   : WaitReason::kUnfundedWaits;

@@ -125,7 +125,9 @@ inline WorldSpec RandomWorld(sim::Rng& rng, const SchedulerOptions& base) {
     o.preemption_rate = 1 + rng.Below(4);
     o.preemption_burst = 1 + rng.Below(4);
   }
+  o.idle_cap = rng.Chance(1, 3) ? kNoIdleCap : rng.Below(200);
   if (rng.Chance(1, 4)) o.session_cap = 1 + rng.Below(600);
+  if (rng.Chance(1, 4)) o.debug_cap = 1 + rng.Below(600);
   return world;
 }
 
@@ -145,8 +147,8 @@ inline std::string ToString(const WorldSpec& w) {
                   o.reservation.first_credit.count(), " ", o.reservation.restart_credit.count(),
                   " lane ", o.lane_permille, " express ", o.express, " refuse_livelock ",
                   o.contract.refuse_livelock, " idle_after ", o.idle_after.count(), " preemption ",
-                  o.preemption_rate, " ", o.preemption_burst, " session_cap ", o.session_cap,
-                  " caps");
+                  o.preemption_rate, " ", o.preemption_burst, " idle_cap ", o.idle_cap,
+                  " session_cap ", o.session_cap, " debug_cap ", o.debug_cap, " caps");
   for (Duration cap : o.contract.cap) absl::StrAppend(&s, " ", cap.count());
   return s;
 }

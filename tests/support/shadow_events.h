@@ -171,7 +171,7 @@ inline void ShadowModel::Apply(const Event& e) {
       }
       break;
     case Event::Kind::kStopped:
-      if (Lose(*w, e.at, w->stop_reason == StopReason::kPreempted)) drop(e.id);
+      if (Lose(*w, e.at, true)) drop(e.id);
       break;
     case Event::Kind::kStopFailed:
       w->state = WorkloadState::kRunning;

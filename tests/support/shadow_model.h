@@ -66,7 +66,8 @@ struct ShadowWorkload {
   }
   // Whether a stop that is under way suspends it.
   bool Suspends() const {
-    return idle && spec.workload_class == WorkloadClass::kInteractive && IsPreemption(stop_reason);
+    return idle && spec.workload_class == WorkloadClass::kInteractive &&
+           (IsPreemption(stop_reason) || stop_reason == StopReason::kIdle);
   }
 };
 
@@ -205,26 +206,22 @@ class ShadowModel {
     }
     return sum / 1000;
   }
-  // Charge of the funded sessions placed in a leaf.
-  std::int64_t Sessions(int leaf) const {
-    std::int64_t sum = 0;
-    for (const auto& [id, w] : workloads) {
-      if (w.leaf == leaf && w.funded && w.Placed() &&
-          w.spec.workload_class == WorkloadClass::kInteractive) {
-        sum += Charge(w);
-      }
-    }
-    return sum;
+  // The cap on the class of `w` in its leaf, thousandths; 0: none.
+  std::int64_t ClassCap(const ShadowWorkload& w) const {
+    if (!w.funded) return 0;
+    if (w.spec.workload_class == WorkloadClass::kInteractive) return options.session_cap;
+    return w.spec.workload_class == WorkloadClass::kDebug ? options.debug_cap : 0;
   }
-  // Whether the cap on sessions keeps it waiting in a leaf that is entitled to `entitlement`.
-  bool SessionCapReached(const ShadowWorkload& w, MilliGpu entitlement) const {
-    if (options.session_cap == 0 || !w.funded ||
-        w.spec.workload_class != WorkloadClass::kInteractive) {
-      return false;
-    }
-    const std::int64_t sessions = Sessions(w.leaf);
-    return sessions > 0 &&
-           (sessions + RequestCharge(w)) * 1000 > entitlement.value() * options.session_cap;
+  // Charge of what is placed, funded, in the leaf and of the class of `w`.
+  std::int64_t PlacedOfClass(const ShadowWorkload& w) const {
+    return Charges(w.leaf, [&](const ShadowWorkload& x) {
+      return x.funded && x.Placed() && x.spec.workload_class == w.spec.workload_class;
+    });
+  }
+  // Whether it would exceed the cap on its class in a leaf that is entitled to `entitlement`.
+  bool OverClassCap(const ShadowWorkload& w, MilliGpu entitlement) const {
+    const std::int64_t placed = ClassCap(w) == 0 ? 0 : PlacedOfClass(w);
+    return placed > 0 && (placed + RequestCharge(w)) * 1000 > entitlement.value() * ClassCap(w);
   }
   template <class Which>
   std::int64_t Charges(int allocation, Which which) const {
@@ -462,14 +459,14 @@ class ShadowModel {
 
  private:
   bool LegalSubmit(const WorkloadSpec& s) const;
-  // The run is over. True if the workload is, too.
-  bool Lose(ShadowWorkload& w, TimePoint at, bool preempted) {
+  // The run is over, stopped as decided or lost otherwise. True if the workload is over, too.
+  bool Lose(ShadowWorkload& w, TimePoint at, bool stopped) {
     EndOccupation(w, at);
     w.committed = false;
     w.nodes.clear();
     if (w.cancel || !w.spec.resumable) return true;
-    w.stops += preempted;
-    if (preempted && w.Suspends()) {
+    w.stops += stopped && (IsPreemption(w.stop_reason) || w.stop_reason == StopReason::kIdle);
+    if (stopped && w.Suspends()) {
       w.state = WorkloadState::kSuspended;
       return false;
     }

@@ -862,17 +862,21 @@ TEST_F(PreemptionBudgetTest, WakesUpForTheNextToken) {
   EXPECT_EQ(Pass(s, At(hours(2) + minutes(1))).next_wakeup, At(hours(2) + minutes(30)));
 }
 
-TEST(Presets, KnowThePreemptionBudgetAndTheSessionCap) {
+TEST(Presets, KnowThePreemptionBudgetAndTheClassCaps) {
   for (const std::string name : {"ai2", "budget", "hier"}) {
     Preset p = MakePreset(name);
     EXPECT_EQ(p.scheduler.preemption_rate, 0);
     EXPECT_EQ(p.scheduler.session_cap, 0);
-    ASSERT_TRUE(
-        p.Set(name, {{"preemption_rate", "12"}, {"preemption_burst", "4"}, {"session_cap", "250"}})
-            .ok());
+    EXPECT_EQ(p.scheduler.debug_cap, name == "ai2" ? 0 : 400);
+    ASSERT_TRUE(p.Set(name, {{"preemption_rate", "12"},
+                             {"preemption_burst", "4"},
+                             {"session_cap", "250"},
+                             {"debug_cap", "100"}})
+                    .ok());
     EXPECT_EQ(p.scheduler.preemption_rate, 12);
     EXPECT_EQ(p.scheduler.preemption_burst, 4);
     EXPECT_EQ(p.scheduler.session_cap, 250);
+    EXPECT_EQ(p.scheduler.debug_cap, 100);
     EXPECT_TRUE(S::CheckOptions(p.scheduler).ok());
     p.scheduler.preemption_burst = 0;
     EXPECT_FALSE(S::CheckOptions(p.scheduler).ok());
@@ -881,32 +885,114 @@ TEST(Presets, KnowThePreemptionBudgetAndTheSessionCap) {
 
 // --- Sessions ------------------------------------------------------------------------------------
 
-TEST(SessionCap, LetsFurtherSessionsWait) {
-  SchedulerOptions options = Options();
-  options.session_cap = 500;
-  S s = Build(2, options);
-  const TimePoint t0 = At(hours(0));
-  const AllocationId a = s.AddAllocation("a", kRootAllocation, Weight{1}, t0).value();
-  const AllocationId b = s.AddAllocation("b", kRootAllocation, Weight{1}, t0).value();
-  const auto session = [&](std::uint64_t id, AllocationId leaf, std::int64_t gpus) {
+// Leaves a and b of 8 GPUs each; `klass` of a may have 4, of b too; a gang of each wants
+// everything.
+class ClassCap : public ::testing::TestWithParam<WorkloadClass> {
+ protected:
+  ClassCap() {
+    SchedulerOptions options = Options();
+    options.reservation.gang = options.reservation.block = GpuCount(0);
+    options.contract.cap[static_cast<std::size_t>(WorkloadClass::kDebug)] = hours(2);
+    options.session_cap = GetParam() == WorkloadClass::kInteractive ? 500 : 0;
+    options.debug_cap = GetParam() == WorkloadClass::kDebug ? 500 : 0;
+    s = Build(2, options);
+    const AllocationId a = s.AddAllocation("a", kRootAllocation, Weight{1}, At(hours(0))).value();
+    const AllocationId b = s.AddAllocation("b", kRootAllocation, Weight{1}, At(hours(0))).value();
+    for (std::uint64_t id : {1u, 2u, 3u}) Submit(id, a, 2);
+    Submit(5, b, 5);  // the first of a leaf may always run
+    Submit(6, b, 1);
+    for (const auto& [id, leaf] : {std::pair(7u, a), std::pair(8u, b)}) {
+      WorkloadSpec gang = Spec(id, leaf, hours(1), 8);
+      gang.nodes = 2;
+      EXPECT_TRUE(s.Submit(gang, At(hours(0))).ok());
+    }
+  }
+  void Submit(std::uint64_t id, AllocationId leaf, std::int64_t gpus) {
     WorkloadSpec spec = Spec(id, leaf, hours(2), gpus);
-    spec.workload_class = WorkloadClass::kInteractive;
-    ASSERT_TRUE(s.Submit(spec, t0).ok());
-  };
-  // a is entitled to 8 GPUs: 4 of them for sessions.
-  for (std::uint64_t id : {1u, 2u, 3u}) session(id, a, 2);
-  ASSERT_TRUE(s.Submit(Spec(4, a, hours(1), 3), t0).ok());
-  session(5, b, 5);  // the first of a leaf may always run
-  session(6, b, 1);
-  EXPECT_EQ(Pass(s, t0).starts.size(), 4u);
-  EXPECT_EQ(ReasonOf(s, 3), WaitReason::kSessionCap);
-  EXPECT_EQ(ReasonOf(s, 4), WaitReason::kNone);
+    spec.workload_class = GetParam();
+    EXPECT_TRUE(s.Submit(spec, At(hours(0))).ok());
+  }
+  WaitReason Capped() const {
+    return GetParam() == WorkloadClass::kDebug ? WaitReason::kDebugCap : WaitReason::kSessionCap;
+  }
+  S s = Build(2, Options());
+};
+
+TEST_P(ClassCap, LetsMoreOfTheClassWaitWhileTheLeafWantsMoreThanItIsOffered) {
+  EXPECT_EQ(Pass(s, At(hours(0))).starts.size(), 3u);
+  EXPECT_EQ(ReasonOf(s, 2), WaitReason::kNone);
+  EXPECT_EQ(ReasonOf(s, 3), Capped());
   EXPECT_EQ(ReasonOf(s, 5), WaitReason::kNone);
-  EXPECT_EQ(ReasonOf(s, 6), WaitReason::kSessionCap);
+  EXPECT_EQ(ReasonOf(s, 6), Capped());
   ASSERT_TRUE(s.ReportEnded(WorkloadId(1), RunNumber(1), At(minutes(5))).ok());
   const Decisions d = Pass(s, At(minutes(5)));
   ASSERT_EQ(d.starts.size(), 1u);
   EXPECT_EQ(d.starts[0].workload, WorkloadId(3));
+}
+
+TEST_P(ClassCap, IsNoneWhereNobodyElseWantsTheGpus) {
+  ASSERT_EQ(Pass(s, At(hours(0))).starts.size(), 3u);
+  for (std::uint64_t gang : {7u, 8u}) {
+    ASSERT_TRUE(s.Cancel(WorkloadId(gang), At(minutes(1))).ok());
+  }
+  const Decisions d = Pass(s, At(minutes(1)));
+  ASSERT_EQ(d.starts.size(), 2u);
+  EXPECT_EQ(ReasonOf(s, 3), WaitReason::kNone);
+  EXPECT_EQ(ReasonOf(s, 6), WaitReason::kNone);
+}
+
+INSTANTIATE_TEST_SUITE_P(, ClassCap,
+                         ::testing::Values(WorkloadClass::kInteractive, WorkloadClass::kDebug),
+                         [](const auto& info) { return std::string(ToString(info.param)); });
+
+TEST(IdleCap, SuspendsTheSessionsBeyondItWhileAnythingWaits) {
+  SchedulerOptions options = Options();
+  options.idle_cap = 250;
+  S s = Build(2, options);
+  const AllocationId a = s.AddAllocation("a", kRootAllocation, Weight{1}, At(hours(0))).value();
+  ASSERT_TRUE(s.AddAllocation("b", kRootAllocation, Weight{1}, At(hours(0))).ok());
+  // a is entitled to 8 GPUs: 2 of them may be idle.
+  for (std::uint64_t id : {1u, 2u, 3u, 4u}) {
+    WorkloadSpec spec = Spec(id, a, hours(4), 1);
+    spec.workload_class = WorkloadClass::kInteractive;
+    ASSERT_TRUE(s.Submit(spec, At(hours(0))).ok());
+  }
+  ASSERT_EQ(Pass(s, At(hours(0))).starts.size(), 4u);
+  for (std::uint64_t id : {1u, 2u, 3u, 4u}) {
+    ASSERT_TRUE(s.ReportIdle(WorkloadId(id), true, At(minutes(30))).ok());
+  }
+  EXPECT_TRUE(Pass(s, At(hours(2))).stops.empty()) << "nobody wants their GPUs";
+  WorkloadSpec sweep = Spec(9, a, Duration(0), 8);
+  sweep.nodes = 2;
+  ASSERT_TRUE(s.Submit(sweep, At(hours(2))).ok());
+  const Decisions d = Pass(s, At(hours(2)));
+  ASSERT_EQ(d.stops.size(), 2u);
+  for (std::size_t i : {0u, 1u}) {
+    EXPECT_EQ(d.stops[i].workload, WorkloadId(3 + i));
+    EXPECT_EQ(d.stops[i].reason, StopReason::kIdle);
+    EXPECT_EQ(s.ReportStopped(WorkloadId(3 + i), RunNumber(1), At(hours(2)), At(hours(2))).value(),
+              LossOutcome::kSuspended);
+  }
+  EXPECT_TRUE(Pass(s, At(hours(3))).stops.empty()) << "two may stay";
+  ASSERT_TRUE(s.ReportIdle(WorkloadId(4), false, At(hours(4))).ok());
+  ASSERT_EQ(Pass(s, At(hours(4))).starts.size(), 1u) << "its owner is back";
+}
+
+TEST(IdleCap, LooksAgainWhenAProtectionEnds) {
+  SchedulerOptions options = Options();
+  options.idle_cap = 0;
+  S s = Build(1, options);
+  const AllocationId a = s.AddAllocation("a", kRootAllocation, Weight{1}, At(hours(0))).value();
+  WorkloadSpec session = Spec(1, a, hours(4), 1);
+  session.workload_class = WorkloadClass::kInteractive;
+  ASSERT_TRUE(s.Submit(session, At(hours(0))).ok());
+  ASSERT_EQ(Pass(s, At(hours(0))).starts.size(), 1u);
+  ASSERT_TRUE(s.ReportIdle(WorkloadId(1), true, At(minutes(30))).ok());
+  ASSERT_TRUE(s.Submit(Spec(2, a, Duration(0), 8), At(minutes(30))).ok());
+  const Decisions d = Pass(s, At(minutes(30)));
+  EXPECT_TRUE(d.stops.empty()) << "an hour is its own";
+  EXPECT_EQ(d.next_wakeup, At(hours(1)));
+  ASSERT_EQ(Pass(s, At(hours(1))).stops.size(), 1u);
 }
 
 }  // namespace
