@@ -11,7 +11,8 @@
 //   search S     best of S trials a tick
 //
 // GPUs are whole here: a pod that asks for a part of one takes it all; CPUs and memory do not
-// count. Mixes: `trace` as it is; `multi` takes half of the requested GPUs from pods of 2, 4 and 8.
+// count. Mixes: `trace` as it is; `multi` asks for as
+// many GPUs in pods of 1 as in pods of 2, 3, 4, 6 and of 8.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
