@@ -6,18 +6,14 @@
 #define TENURE_PLAN_BACKEND_H_
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenure/plan_cpu.h"
 #include "tenure/plan_data.h"
-#include "tenure/plan_teams.h"
-#include "tenure/plan_trial.h"
 
 namespace tenure::plan {
 
@@ -29,8 +25,8 @@ class Backend {
   // The world of the trials to come; both must live until the next Load. Internal: the device
   // failed.
   virtual absl::Status Load(const WorldData& data, const World& world) = 0;
-  // The least price of `params.trials` trials from `params.first_trial` on. Internal: the device
-  // failed.
+  // The least price below `params.beat` of `params.trials` trials from `params.first_trial` on, or
+  // kNone. Internal: the device failed.
   virtual absl::Status Best(const Params& params, u64* price) = 0;
   // Whether `trials` trials of `world` are expected to be sooner done here than on `threads` CPU
   // threads. Decides where they are made, never what comes out.
@@ -50,32 +46,14 @@ class CpuBackend final : public Backend {
     return absl::OkStatus();
   }
   absl::Status Best(const Params& params, u64* price) override {
-    // A thread costs as much as some trials.
-    const u32 threads = std::max(1u, std::min(threads_, params.trials / 8));
-    scratch_.resize(std::max<std::size_t>(scratch_.size(), threads));
-    std::vector<u64> best(threads, kNone);
-    std::atomic<u32> next{0};
-    const auto work = [&](u32 thread) {
-      scratch_[thread].resize(LayoutOf(world_).bytes / 8 + 1);
-      SerialTeam team;
-      for (u32 i = 0; (i = next.fetch_add(1, std::memory_order_relaxed)) < params.trials;) {
-        Trial<SerialTeam> trial(world_, params, team, params.first_trial + i,
-                                reinterpret_cast<u8*>(scratch_[thread].data()));
-        best[thread] = std::min(best[thread], trial.Run());
-      }
-    };
-    std::vector<std::thread> others;
-    for (u32 t = 1; t < threads; ++t) others.emplace_back(work, t);
-    work(0);
-    for (std::thread& t : others) t.join();
-    *price = *std::min_element(best.begin(), best.end());
+    *price = trials_.Best(world_, params, threads_);
     return absl::OkStatus();
   }
 
  private:
   u32 threads_;
   World world_{};
-  std::vector<std::vector<u64>> scratch_;  // by thread
+  CpuTrials trials_;
 };
 
 }  // namespace tenure::plan

@@ -12,23 +12,35 @@
 
 namespace tenure::plan {
 
+// The GPUs of `x` count as free soon (1), or no longer (-1).
+template <class Team, class Record>
+TENURE_PLAN_FUNCTION void Trial<Team, Record>::Release(const Victim& x, int sign) {
+  t_.ForEach(x.first, x.first + x.count, [&](u32 i) {
+    const u32 n = w_.victim_node[i].id;
+    soon_[n] = static_cast<u8>(soon_[n] + sign * static_cast<int>(w_.victim_node[i].gpus));
+  });
+}
+
 template <class Team, class Record>
 TENURE_PLAN_FUNCTION void Trial<Team, Record>::Kill(u32 v) {
   const Victim& x = w_.victim[v];
+  const bool chosen = killed_[v] != kAlive;  // then its GPUs are in soon_
   t_.Sync();
   t_.ForEach(0, 1, [&](u32) {
     record_.Kill(v);
     killed_[v] = kGone;
     if (x.account != kNoAccount) spare_[x.account] -= static_cast<int>(x.charge);
     loss_[x.loss_class] = Add32(loss_[x.loss_class], x.lost);
-    for (u32 i = x.first; i < x.first + x.count; ++i)
-      dirty_[w_.node_group[w_.victim_node[i].id]] = 1;
   });
-  t_.ForEach(x.first, x.first + x.count, [&](u32 i) {
-    const u32 n = w_.victim_node[i].id;
-    soon_[n] = static_cast<u8>(soon_[n] + w_.victim_node[i].gpus);
+  if (!chosen) Release(x, 1);
+  t_.ForEach(0, 1, [&](u32) {
+    for (u32 i = x.first; i < x.first + x.count; ++i) {
+      const u32 n = w_.victim_node[i].id;
+      Recount(w_.node_group[n], n, 0);
+    }
   });
   lost_ = Add32(lost_, x.lost);
+  shifted_ = true;
   stops_ -= x.funded;
 }
 
@@ -54,9 +66,6 @@ TENURE_PLAN_FUNCTION u64 Trial<Team, Record>::Evaluate(u32 row, u32 gpus, u32 n,
   const u32 b = w_.occupant_begin[n], e = w_.occupant_begin[n + 1];
   u32 available = soon_[n];
   *picked = 0;
-  for (u32 i = b; i < e; ++i) {
-    if (killed_[w_.occupant[i].id] >= kChosen) available += w_.occupant[i].gpus;
-  }
   if (available >= gpus) return 0;
   u64 cost = 0;
   u32 stops = stops_;
@@ -92,28 +101,31 @@ TENURE_PLAN_FUNCTION u64 Trial<Team, Record>::Evaluate(u32 row, u32 gpus, u32 n,
 
 // What clearing `n` for a member costs, as 32 bits.
 template <class Team, class Record>
-TENURE_PLAN_FUNCTION u32 Trial<Team, Record>::CostOf(const Job& q, u32 n, u32 remaining) const {
-  u64 picked = 0;
+TENURE_PLAN_FUNCTION u32 Trial<Team, Record>::CostOf(const Job& q, u32 n, u32 remaining,
+                                                     u64* picked) const {
   if (most_[n] < q.gpus || !Usable(q, n)) return kNoCost;
-  return Short(Evaluate<true>(q.row, q.gpus, n, remaining, &picked), n);
+  return Short(Evaluate<true>(q.row, q.gpus, n, remaining, picked), n);
 }
 
 // Brings base_ and what is known of it by group up to date for the row and size of `q`.
 template <class Team, class Record>
 TENURE_PLAN_FUNCTION void Trial<Team, Record>::BoundFor(const Job& q) {
   if (row_ != q.row || gpus_ != q.gpus) {
-    t_.ForEach(0, w_.groups, [&](u32 g) { clearable_[g] = kStale; });
+    t_.ForEach(0, w_.groups, [&](u32 g) { stale_[g] = ~u64{0}; });
     row_ = q.row;
     gpus_ = q.gpus;
   }
   t_.ForEach(0, w_.groups, [&](u32 g) {
-    if (clearable_[g] != kStale) return;
+    if (stale_[g] == 0) return;
     u32 least = kNoCost, able = 0;
     u64 sum = 0;
-    for (u32 n = w_.group_begin[g]; n < w_.group_begin[g + 1]; ++n) {
+    u64 stale = stale_[g];
+    for (u32 n = w_.group_begin[g]; n < w_.group_begin[g + 1]; ++n, stale >>= 1) {
       u64 picked = 0;
-      base_[n] =
-          most_[n] < gpus_ ? kNoCost : Short(Evaluate<false>(row_, gpus_, n, kNone32, &picked), n);
+      if (stale & 1) {
+        base_[n] = most_[n] < gpus_ ? kNoCost
+                                    : Short(Evaluate<false>(row_, gpus_, n, kNone32, &picked), n);
+      }
       if (base_[n] == kNoCost) continue;
       least = Min32(least, base_[n]);
       sum += base_[n];
@@ -122,18 +134,27 @@ TENURE_PLAN_FUNCTION void Trial<Team, Record>::BoundFor(const Job& q) {
     base_least_[g] = least;
     sum_[g] = sum;
     clearable_[g] = static_cast<u8>(able);
+    stale_[g] = 0;
   });
+}
+
+// As a key: clearing `n` costs no less than the cheapest run on it did at first.
+template <class Team, class Record>
+TENURE_PLAN_FUNCTION u64 Trial<Team, Record>::AtLeast(u32 n) const {
+  const u64 choice = w_.victim[w_.occupant[w_.occupant_begin[n]].id].choice;
+  return (u64{Compress(choice)} << 32) | n;
 }
 
 template <class Team, class Record>
 TENURE_PLAN_FUNCTION bool Trial<Team, Record>::ClearOne(u32 j) {
   const Job& q = w_.job[j];
   const u64 fewer = (u64{1} << q.gpus) - 1;
-  const u64 key = t_.Min(0, w_.groups, [&](u32 g) -> u64 {
-    u64 least = kNone;
-    if ((reach_[g] & ~fewer) == 0 || !Fits(q, g)) return least;
+  const u64 key = t_.MinBelow(0, w_.groups, [&](u32 g, u64 least) -> u64 {
+    if ((reach_[g] & ~fewer) == 0 || !Fits(q, g)) return kNone;
     for (u32 n = w_.group_begin[g]; n < w_.group_begin[g + 1]; ++n) {
-      if (most_[n] < q.gpus || !Usable(q, n)) continue;
+      if (most_[n] < q.gpus) continue;
+      if (soon_[n] < q.gpus && AtLeast(n) >= least) continue;
+      if (!Usable(q, n)) continue;
       u64 picked = 0, cost = Evaluate<true>(q.row, q.gpus, n, 1, &picked);
       if (cost == kNone) continue;
       if (q.flags & kSession) cost += kSessionAway * (8 - Min32(8, w_.sessions[n]));
@@ -146,13 +167,12 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::ClearOne(u32 j) {
   const u32 n = static_cast<u32>(key);
   u64 picked = 0;
   Evaluate<true>(q.row, q.gpus, n, 1, &picked);
-  started_ = picked == 0 && Free(n) >= q.gpus;
+  started_ = picked == 0 && free_[n] >= q.gpus;
   t_.Sync();
   for (u64 bits = picked; bits != 0; bits &= bits - 1) {
     Kill(w_.occupant[w_.occupant_begin[n] + TENURE_PLAN_LOWEST(bits)].id);
   }
   TakeNode(q, n, started_);
-  RefreshDirty();
   return true;
 }
 
@@ -223,6 +243,25 @@ TENURE_PLAN_FUNCTION void Trial<Team, Record>::SetCost(u32 n, u32 cost) {
   });
 }
 
+// The first nodes of group `g` that cost nothing become members, up to one that has to be looked at
+// more closely; how many.
+template <class Team, class Record>
+TENURE_PLAN_FUNCTION u32 Trial<Team, Record>::TakeIdle(const Job& q, u32 g, u32 need) {
+  const u32 b = w_.group_begin[g], e = w_.group_begin[g + 1];
+  const u64 look = t_.Or(b, e, [&](u32 n) {
+    return u64{cost_[n] == 0 && !(soon_[n] >= q.gpus && Usable(q, n))} << (n - b);
+  });
+  const u64 before = look == 0 ? ~u64{0} : (look & (~look + 1)) - 1;
+  u64 members = t_.Or(b, e, [&](u32 n) { return u64{cost_[n] == 0} << (n - b); }) & before;
+  while (TENURE_PLAN_POPCOUNT(members) > need) members ^= u64{1} << TENURE_PLAN_HIGHEST(members);
+  t_.ForEach(b, e, [&](u32 n) { cost_[n] = (members >> (n - b)) & 1 ? kPicked : cost_[n]; });
+  t_.ForEach(0, 1, [&](u32) {
+    least_[g] = LeastOf(g);
+    held_[g] |= members;
+  });
+  return TENURE_PLAN_POPCOUNT(members);
+}
+
 template <class Team, class Record>
 TENURE_PLAN_FUNCTION void Trial<Team, Record>::Choose(u32 v, Fate fate) {
   const Victim& x = w_.victim[v];
@@ -232,6 +271,7 @@ TENURE_PLAN_FUNCTION void Trial<Team, Record>::Choose(u32 v, Fate fate) {
     const int charge = static_cast<int>(x.charge);
     if (x.account != kNoAccount) spare_[x.account] += fate == kAlive ? charge : -charge;
   });
+  Release(x, fate == kAlive ? -1 : 1);
   if (fate == kAlive) {
     stops_ += x.funded;
   } else {
@@ -259,11 +299,7 @@ TENURE_PLAN_FUNCTION void Trial<Team, Record>::Trim(const Job& q, const Domain& 
     const u32 needed = t_.Sum(x.first, x.first + x.count, [&](u32 i) {
       const u32 n = w_.victim_node[i].id;
       if (!member(n)) return 0u;
-      u32 available = soon_[n];
-      for (u32 o = w_.occupant_begin[n]; o < w_.occupant_begin[n + 1]; ++o) {
-        if (killed_[w_.occupant[o].id] >= kChosen) available += w_.occupant[o].gpus;
-      }
-      return u32{available - w_.victim_node[i].gpus < q.gpus};
+      return u32{soon_[n] - w_.victim_node[i].gpus < q.gpus};
     });
     if (needed == 0) {
       Choose(v, kAlive);
@@ -281,7 +317,8 @@ TENURE_PLAN_FUNCTION void Trial<Team, Record>::Reprice(const Job& q, const Domai
   const u32 b = w_.group_begin[d.first], e = w_.group_begin[d.last];
   t_.ForEach(x.first, x.first + x.count, [&](u32 i) {
     const u32 n = w_.victim_node[i].id;
-    if (n >= b && n < e && cost_[n] != kPicked) cost_[n] = CostOf(q, n, remaining);
+    u64 picked = 0;
+    if (n >= b && n < e && cost_[n] != kPicked) cost_[n] = CostOf(q, n, remaining, &picked);
   });
   u32 last = kNoCost;
   for (u32 i = x.first; i < x.first + x.count; ++i) {
@@ -312,10 +349,15 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::Assemble(u32 j, const Domain& d) 
     });
     if (group == kNone) break;
     const u32 g = static_cast<u32>(group), cheapest = static_cast<u32>(group >> 32);
+    if (const u32 all = cheapest == 0 ? TakeIdle(q, g, q.nodes - members) : 0) {
+      members += all;
+      continue;
+    }
     const u32 n = static_cast<u32>(t_.Min(w_.group_begin[g], w_.group_begin[g + 1], [&](u32 x) {
       return cost_[x] == cheapest ? u64{x} : kNone;
     }));
-    const u32 now = CostOf(q, n, q.nodes - members);
+    u64 picked = 0;
+    const u32 now = CostOf(q, n, q.nodes - members, &picked);
     if (now >
         cheapest) {  // its turn comes again, and that of all nodes of a run that spans several
       SetCost(n, now);
@@ -325,8 +367,6 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::Assemble(u32 j, const Domain& d) 
       }
       continue;
     }
-    u64 picked = 0;
-    Evaluate<true>(q.row, q.gpus, n, q.nodes - members, &picked);
     SetCost(n, kPicked);
     ++members;
     for (u64 bits = picked; bits != 0; bits &= bits - 1) {
@@ -339,6 +379,12 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::Assemble(u32 j, const Domain& d) 
   t_.ForEach(0, w_.accounts, [&](u32 a) { spare_[a] = spare_before_[a]; });
   stops_ = stops_before;
   if (members < q.nodes) {
+    t_.ForEach(0, w_.nodes, [&](u32 n) {
+      for (u32 o = w_.occupant_begin[n]; o < w_.occupant_begin[n + 1]; ++o) {
+        if (killed_[w_.occupant[o].id] != kChosen) continue;
+        soon_[n] = static_cast<u8>(soon_[n] - w_.occupant[o].gpus);
+      }
+    });
     t_.ForEach(0, w_.victims, [&](u32 v) { killed_[v] = killed_[v] == kGone ? kGone : kAlive; });
     return false;
   }
@@ -346,14 +392,11 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::Assemble(u32 j, const Domain& d) 
   for (u64 v; (v = NextFated(kNeeded)) != kNone; any = true) Kill(static_cast<u32>(v));
   const auto member = [&](u32 n) { return cost_[n] == kPicked; };
   started_ = !any && kNone == t_.Min(b, e, [&](u32 n) {
-    return member(n) && Free(n) < q.gpus ? u64{n} : kNone;
+    return member(n) && free_[n] < q.gpus ? u64{n} : kNone;
   });
   for (u32 g = d.first; g < d.last; ++g) {
-    if (held_[g] == 0) continue;
-    Take(q, w_.group_begin[g], w_.group_begin[g + 1], started_, member);
-    Refresh(g);
+    if (held_[g] != 0) Take(q, g, held_[g], started_);
   }
-  RefreshDirty();  // of stopped runs elsewhere
   return true;
 }
 

@@ -4,18 +4,16 @@
 //
 //   tenure::plan::WorldData data;
 //   ... fill the vectors ...
-//   if (absl::Status s = data.Check(); !s.ok()) return s;
+//   if (absl::Status s = tenure::plan::CheckWorld(data); !s.ok()) return s;  // plan_check.h
 //   tenure::plan::World world = data.View();   // valid until a vector changes
 //
-// See plan_world.h for what each array means.
+// See plan_world.h for what each array means. Needs nothing but the standard library.
 #ifndef TENURE_PLAN_DATA_H_
 #define TENURE_PLAN_DATA_H_
 
 #include <algorithm>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "tenure/plan_world.h"
 
 namespace tenure::plan {
@@ -30,7 +28,7 @@ struct WorldData {
   std::vector<u8> group_lane;
   std::vector<u32> level_begin{0};
   std::vector<Domain> domain;
-  std::vector<u32> reserved_node;
+  std::vector<u32> reserved_node, host_node;
   std::vector<Job> job;
   std::vector<Victim> victim;
   std::vector<Part> victim_node;
@@ -60,6 +58,8 @@ struct WorldData {
     w.bands = bands;
     w.widths = size(width_gpus);
     w.reserved = size(reserved_node);
+    w.hosts = size(host_node);
+    w.sizes = gpus.empty() ? 1 : 1u + *std::max_element(gpus.begin(), gpus.end());
     w.protect_wait = protect_wait;
     w.stops = stops;
     w.prices = prices;
@@ -82,6 +82,7 @@ struct WorldData {
     w.level_begin = level_begin.data();
     w.domain = domain.data();
     w.reserved_node = reserved_node.data();
+    w.host_node = host_node.data();
     w.job = job.data();
     w.victim = victim.data();
     w.victim_node = victim_node.data();
@@ -91,8 +92,13 @@ struct WorldData {
     return w;
   }
 
-  // Fills what follows from the rest: occupant (victim_node by node, the cheapest first) and most.
+  // Fills what follows from the rest: occupant (victim_node by node, the cheapest first), most and
+  // host_node.
   void ListOccupants() {
+    host_node.clear();
+    for (u32 n = 0; n < sessions.size(); ++n) {
+      if (sessions[n] != 0) host_node.push_back(n);
+    }
     std::vector<u32> order(victim.size());
     for (std::size_t v = 0; v < order.size(); ++v) order[v] = static_cast<u32>(v);
     std::stable_sort(order.begin(), order.end(),
@@ -111,93 +117,7 @@ struct WorldData {
       }
     }
   }
-
-  // InvalidArgument if a number is beyond the limits of plan_world.h or the arrays contradict each
-  // other: a World that passes makes no trial read or write beyond them. O(size).
-  absl::Status Check() const;
 };
-
-inline absl::Status WorldData::Check() const {
-  const auto bad = [](auto&&... what) {
-    return absl::InvalidArgumentError(absl::StrCat("plan world: ", what...));
-  };
-  const std::size_t n = gpus.size(), g = group_pool.size(), v = victim.size();
-  if (n >= (1u << 24) || victim_node.size() >= (1u << 30)) return bad(n, " nodes");
-  if (idle.size() != n || soon.size() != n || most.size() != n || sessions.size() != n ||
-      node_flags.size() != n || admit.size() != n || release.size() != n ||
-      node_group.size() != n || occupant_begin.size() != n + 1 ||
-      occupant_begin.back() != occupant.size()) {
-    return bad("arrays by node differ in length from ", n);
-  }
-  if (group_begin.size() != g + 1 || group_lane.size() != g || group_begin.back() != n) {
-    return bad("arrays by group differ in length from ", g);
-  }
-  for (std::size_t i = 0; i < g; ++i) {
-    if (group_begin[i + 1] <= group_begin[i] || group_begin[i + 1] - group_begin[i] > kMaxGroup) {
-      return bad("group ", i, " has ", int(group_begin[i + 1]) - int(group_begin[i]), " nodes");
-    }
-    for (u32 x = group_begin[i]; x < group_begin[i + 1]; ++x) {
-      if (node_group[x] != i) return bad("node ", x, " is not in group ", i);
-    }
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    if (gpus[i] > kMaxGpus || idle[i] > gpus[i] || soon[i] > gpus[i]) {
-      return bad("node ", i, " has ", int{gpus[i]}, " GPUs, ", int{idle[i]}, " idle, ",
-                 int{soon[i]}, " soon");
-    }
-    if (occupant_begin[i + 1] < occupant_begin[i] ||
-        occupant_begin[i + 1] - occupant_begin[i] > kMaxOccupants) {
-      return bad("node ", i, " has too many runs");
-    }
-    u32 sum = soon[i];
-    for (u32 o = occupant_begin[i]; o < occupant_begin[i + 1]; ++o) {
-      if (occupant[o].id >= v) return bad("node ", i, " names run ", occupant[o].id);
-      sum += occupant[o].gpus;
-    }
-    if (sum != most[i]) return bad("node ", i, " could have ", sum, " GPUs, not ", int{most[i]});
-    if (sum > gpus[i]) return bad("node ", i, " would have ", sum, " of ", int{gpus[i]}, " GPUs");
-  }
-  if (level_begin.empty() || level_begin.front() != 0 || level_begin.back() != domain.size() ||
-      !std::is_sorted(level_begin.begin(), level_begin.end()) || domain.size() >= (1u << 24)) {
-    return bad("levels do not list the domains");
-  }
-  for (const Domain& d : domain) {
-    if (d.first > d.last || d.last > g) return bad("a domain has groups up to ", d.last);
-  }
-  for (u32 x : reserved_node) {
-    if (x >= n) return bad("reserved node ", x);
-  }
-  if (width_gpus.size() > kMaxWidths || kinds > kMaxKinds) return bad("widths or kinds");
-  if (rights.size() != std::size_t{rows} * v || implies.size() != std::size_t{kinds} * kKindWords) {
-    return bad("rights or implications have a wrong length");
-  }
-  u16 band = 0;
-  for (const Job& q : job) {
-    const bool gang = q.nodes > 1;
-    if (q.band < band || q.band >= bands || q.gpus == 0 || q.gpus > kMaxGpus || q.nodes == 0 ||
-        q.kind >= kinds || q.row >= rows || (gang && q.level + 1u >= level_begin.size()) ||
-        (gang && (q.width >= width_gpus.size() || width_gpus[q.width] != q.gpus)) ||
-        (q.account != kNoAccount && q.account >= spare.size())) {
-      return bad("job of kind ", q.kind, " in band ", q.band);
-    }
-    band = q.band;
-  }
-  for (const Victim& x : victim) {
-    if (x.loss_class >= kLossClasses || std::size_t{x.first} + x.count > victim_node.size() ||
-        x.count == 0 || (x.account != kNoAccount && x.account >= spare.size())) {
-      return bad("a run that may be stopped");
-    }
-    for (u32 i = x.first; i < x.first + x.count; ++i) {
-      if (victim_node[i].id >= n || (i > x.first && victim_node[i].id <= victim_node[i - 1].id)) {
-        return bad("nodes of a run are not ascending");
-      }
-    }
-  }
-  for (std::size_t r = 0; r < rights.size(); ++r) {
-    if (rights[r] == kWithinSpare && victim[r % v].account == kNoAccount) return bad("rights");
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace tenure::plan
 

@@ -14,15 +14,16 @@ template <class Among>
 TENURE_PLAN_FUNCTION bool Trial<Team, Record>::PlaceTight(u32 j, const Among& among) {
   const Job& q = w_.job[j];
   const u64 fewer = (u64{1} << q.gpus) - 1;
-  const u64 key = t_.Min(0, w_.groups, [&](u32 g) -> u64 {
+  const u64 key = t_.MinBelow(0, w_.groups, [&](u32 g, u64 least) -> u64 {
     const u64 mask = mask_[g] & ~fewer;
     if (mask == 0 || !among(g) || !Fits(q, g)) return kNone;
-    return (u64{TENURE_PLAN_LOWEST(mask)} << 56) | (u64{Noise(j, g) & 0xffffff} << 32) | g;
+    const u64 tight = u64{TENURE_PLAN_LOWEST(mask)} << 56;
+    return tight > least ? kNone : tight | (u64{Noise(j, g) & 0xffffff} << 32) | g;
   });
   if (key == kNone) return false;
   const u32 g = static_cast<u32>(key), free = static_cast<u32>(key >> 56);
   const u64 node = t_.Min(w_.group_begin[g], w_.group_begin[g + 1], [&](u32 n) -> u64 {
-    if (Free(n) != free || (w_.node_flags[n] & kReservedNode)) return kNone;
+    if (free_[n] != free || (w_.node_flags[n] & kReservedNode)) return kNone;
     const u32 later = late_ && release_[n] < q.protect ? q.protect - release_[n] : 0;
     return (u64{later} << 32) | n;
   });
@@ -34,11 +35,11 @@ template <class Team, class Record>
 TENURE_PLAN_FUNCTION bool Trial<Team, Record>::PlaceReserved(const Job& q) {
   const u64 key = t_.Min(0, w_.reserved, [&](u32 i) -> u64 {
     const u32 n = w_.reserved_node[i];
-    if (Free(n) < q.gpus || q.ends > w_.admit[n] || (w_.node_flags[n] & kLaneNode) ||
+    if (free_[n] < q.gpus || q.ends > w_.admit[n] || (w_.node_flags[n] & kLaneNode) ||
         !Fits(q, w_.node_group[n])) {
       return kNone;
     }
-    return (u64{Free(n)} << 32) | n;
+    return (u64{free_[n]} << 32) | n;
   });
   if (key == kNone) return false;
   TakeNode(q, static_cast<u32>(key), true);
@@ -47,9 +48,10 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::PlaceReserved(const Job& q) {
 
 template <class Team, class Record>
 TENURE_PLAN_FUNCTION bool Trial<Team, Record>::PlaceSession(const Job& q) {
-  const u64 key = t_.Min(0, w_.nodes, [&](u32 n) -> u64 {
-    if (w_.sessions[n] == 0 || Free(n) < q.gpus || (w_.node_flags[n] & kLaneNode) ||
-        q.ends > w_.admit[n] || !Fits(q, w_.node_group[n])) {
+  const u64 key = t_.Min(0, w_.hosts, [&](u32 i) -> u64 {
+    const u32 n = w_.host_node[i];
+    if (free_[n] < q.gpus || (w_.node_flags[n] & kLaneNode) || q.ends > w_.admit[n] ||
+        !Fits(q, w_.node_group[n])) {
       return kNone;
     }
     return (u64{255u - w_.sessions[n]} << 32) | n;
@@ -88,14 +90,13 @@ TENURE_PLAN_FUNCTION void Trial<Team, Record>::TakeInside(u32 j, const Domain& d
       const u32 waste = !late_ ? 0u : room >= need ? room - need : 0x80u + kMaxGroup - room;
       return (u64{waste} << 56) | (u64{Noise(j, g) & 0xffffff} << 32) | g;
     });
-    const u32 g = static_cast<u32>(key), b = w_.group_begin[g], e = w_.group_begin[g + 1];
+    const u32 g = static_cast<u32>(key);
     const u64 here = Members(q, g);
     const u32 take = Min32(need, TENURE_PLAN_POPCOUNT(here));
     u64 taken = here;
     while (TENURE_PLAN_POPCOUNT(taken) > take) taken ^= u64{1} << TENURE_PLAN_HIGHEST(taken);
-    Take(q, b, e, true, [&](u32 n) { return (taken >> (n - b)) & 1; });
+    Take(q, g, taken, true);
     t_.ForEach(0, 1, [&](u32) { held_[g] |= taken; });
-    Refresh(g);
     need -= take;
   }
 }

@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenure/plan_backend.h"
+#include "tenure/plan_check.h"
 #include "tenure/plan_data.h"
 #include "tenure/plan_teams.h"
 #include "tenure/plan_trial.h"
@@ -79,12 +80,12 @@ class PlanSearch {
   }
   const SearchOptions& options() const { return options_; }
 
-  // InvalidArgument (WorldData::Check), Unavailable (a CUDA back end was asked for and there is
+  // InvalidArgument (CheckWorld), Unavailable (a CUDA back end was asked for and there is
   // none). A back end that fails later is a fault, not an error: the CPU takes over.
   absl::StatusOr<Result> Run(const WorldData& data);
 
   // Which of the jobs could have a place if it alone were served: the others need not be searched
-  // for. `data` must pass WorldData::Check.
+  // for. `data` must pass CheckWorld.
   void Probe(const WorldData& data, std::vector<u8>& possible);
 
   // Runs that failed; back ends that failed or reported a price that is not that of the plan.
@@ -170,7 +171,7 @@ inline void PlanSearch::Probe(const WorldData& data, std::vector<u8>& possible) 
 }
 
 inline absl::StatusOr<Result> PlanSearch::Run(const WorldData& data) {
-  if (absl::Status s = data.Check(); !s.ok()) {
+  if (absl::Status s = CheckWorld(data); !s.ok()) {
     Fault(s);
     return s;
   }
@@ -206,6 +207,7 @@ inline absl::StatusOr<Result> PlanSearch::Run(const WorldData& data) {
     for (u32 first = 1, size = 15; first < options_.trials; first += size, size = first * 3) {
       params.first_trial = first;
       params.trials = std::min(size, options_.trials - first);
+      params.beat = best;
       if (options_.backend == BackendKind::kAuto && backend_ != nullptr) {
         Backend* faster = backend_->Faster(world, params.trials, options_.threads)
                               ? backend_.get()
@@ -234,6 +236,7 @@ inline absl::StatusOr<Result> PlanSearch::Run(const WorldData& data) {
   // A gain below one GPU-minute is none.
   if ((best >> kTrialBits) < (result.price_zero >> kTrialBits)) {
     std::vector<Placement> plan;
+    params.beat = kNone;
     Trial<SerialTeam, internal::Recorder> again(world, params, team, number(best), scratch,
                                                 {&plan, nullptr});
     if (again.Run() == best) {

@@ -34,6 +34,15 @@ struct SerialTeam {
     return least;
   }
   template <class F>
+  u64 MinBelow(u32 b, u32 e, F f) {
+    u64 least = kNone;
+    for (u32 i = b; i < e; ++i) {
+      const u64 key = f(i, least);
+      least = key < least ? key : least;
+    }
+    return least;
+  }
+  template <class F>
   u32 Sum(u32 b, u32 e, F f) {
     u32 sum = 0;
     for (u32 i = b; i < e; ++i) sum += f(i);
@@ -60,6 +69,15 @@ class EmulatedTeam {
     u64 least = kNone;
     Strided(b, e, [&](u32 i) {
       const u64 key = f(i);
+      least = key < least ? key : least;
+    });
+    return least;
+  }
+  template <class F>
+  u64 MinBelow(u32 b, u32 e, F f) {
+    u64 least = kNone;
+    Strided(b, e, [&](u32 i) {
+      const u64 key = f(i, least);
       least = key < least ? key : least;
     });
     return least;
@@ -115,6 +133,15 @@ class ThreadedTeam {
     u64 least = kNone;
     for (u32 i = b + lane_; i < e; i += lanes_) {
       const u64 key = f(i);
+      least = key < least ? key : least;
+    }
+    return Reduce(least, [](u64 x, u64 y) { return x < y ? x : y; });
+  }
+  template <class F>
+  u64 MinBelow(u32 b, u32 e, F f) {
+    u64 least = kNone;
+    for (u32 i = b + lane_; i < e; i += lanes_) {
+      const u64 key = f(i, least);
       least = key < least ? key : least;
     }
     return Reduce(least, [](u64 x, u64 y) { return x < y ? x : y; });

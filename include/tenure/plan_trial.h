@@ -4,7 +4,7 @@
 //
 //   SerialTeam team;
 //   Trial<SerialTeam> trial(world, params, team, 0, scratch);  // LayoutOf(world).bytes, 8-aligned
-//   std::uint64_t price = trial.Run();                         // kNone: the guard refused it
+//   std::uint64_t price = trial.Run();  // kNone: the guard refused it, or it is not below `beat`
 //
 // A trial walks the jobs in order, places each on free GPUs (tightest fit; smallest domain), else
 // clears nodes of runs that it may stop, and prices what came out. It is a pure function of (World,
@@ -20,8 +20,9 @@
 // rights among the attempts to stop runs, of which each kind fails once.
 //
 // Team concept: ForEach(b, e, f) and Sync end with a barrier; Min(b, e, f), Sum and Or return the
-// same value to every lane and end with a barrier; lanes never part around a call. What all lanes
-// read must not be written by one before the next barrier.
+// same value to every lane and end with a barrier; lanes never part around a call. MinBelow is Min
+// with f(i, least): what a lane has found so far, at or above which f may answer anything that is
+// not below the truth. What all lanes read must not be written by one before the next barrier.
 #ifndef TENURE_PLAN_TRIAL_H_
 #define TENURE_PLAN_TRIAL_H_
 
@@ -45,6 +46,7 @@ class Trial {
   TENURE_PLAN_FUNCTION Trial(const World& world, const Params& params, Team& team, u32 number,
                              u8* scratch, Record record = Record());
 
+  // Ends as soon as it is certain that the answer is kNone: the counts below are then of a part.
   TENURE_PLAN_FUNCTION u64 Run();
   // For every job, whether it could find a place if it were alone: possible[j] = 1. No false
   // negatives. Nothing is placed.
@@ -58,7 +60,6 @@ class Trial {
  private:
   enum Fate : u8 { kAlive = 0, kGone = 1, kChosen = 2, kNeeded = 3 };
   static constexpr u32 kPicked = kNoCost - 1;                      // a cost: member of the gang
-  static constexpr u8 kStale = 255;                                // of clearable_: not known
   static constexpr u64 kSessionAway = 20'000'000 >> kChoiceShift;  // as in preemption.h
 
   TENURE_PLAN_FUNCTION static u32 Min32(u32 a, u32 b) { return a < b ? a : b; }
@@ -69,19 +70,14 @@ class Trial {
   TENURE_PLAN_FUNCTION u64 Perturb(u64 cost, u32 place) const {
     return noisy_ ? cost + ((cost * (Noise(0x20000, place) & 0xff)) >> 7) : cost;
   }
-  TENURE_PLAN_FUNCTION u32 Free(u32 n) const { return Min32(idle_[n], soon_[n]); }
   TENURE_PLAN_FUNCTION bool Fits(const Job& q, u32 group) const {
     return q.pool == kAnyPool || q.pool == w_.group_pool[group];
   }
   TENURE_PLAN_FUNCTION bool Fits(const Job& q, const Domain& d) const {
     return q.pool == kAnyPool || q.pool == d.pool;
   }
-  TENURE_PLAN_FUNCTION u64 MaskOf(u32 n) const {
-    return w_.node_flags[n] & kReservedNode ? u64{0} : u64{1} << Free(n);
-  }
-  // Whether a gang member of that width may start on `n` now.
-  TENURE_PLAN_FUNCTION bool HasFree(u32 n, u32 width) const {
-    return w_.node_flags[n] == 0 && Free(n) >= w_.width_gpus[width];
+  TENURE_PLAN_FUNCTION static void SetBit(u64& bits, u32 i, bool value) {
+    bits = (bits & ~(u64{1} << i)) | (u64{value} << i);
   }
 
   // The walk.
@@ -95,19 +91,16 @@ class Trial {
     for (u32 i = 0; i < kKindWords; ++i) failed_[i] |= w_.implies[q.kind * kKindWords + i];
   }
   TENURE_PLAN_FUNCTION bool Possible(const Job& q);
-  TENURE_PLAN_FUNCTION void Refresh(u32 g);
-  TENURE_PLAN_FUNCTION void RefreshDirty() {
-    for (u32 g = 0; g < w_.groups; ++g) {
-      if (dirty_[g] != 0) Refresh(g);
-    }
-  }
-  template <class Taken>
-  TENURE_PLAN_FUNCTION void Take(const Job& q, u32 b, u32 e, bool start, const Taken& taken);
+  TENURE_PLAN_FUNCTION void CountFree(u32 g, u32 n);
+  TENURE_PLAN_FUNCTION void CountMost(u32 g, u32 n);
+  TENURE_PLAN_FUNCTION void Recount(u32 g, u32 n, u32 taken);
+  TENURE_PLAN_FUNCTION void Take(const Job& q, u32 g, u64 nodes, bool start);
   TENURE_PLAN_FUNCTION void TakeNode(const Job& q, u32 n, bool start) {
-    Take(q, n, n + 1, start, [](u32) { return true; });
-    Refresh(w_.node_group[n]);
+    const u32 g = w_.node_group[n];
+    Take(q, g, u64{1} << (n - w_.group_begin[g]), start);
   }
-  TENURE_PLAN_FUNCTION bool ShiftsLosses() const;
+  TENURE_PLAN_FUNCTION bool ShiftsLosses();
+  TENURE_PLAN_FUNCTION u64 PriceAt(u32 fragments) const;
   TENURE_PLAN_FUNCTION u64 Price();
 
   // On free GPUs (plan_place.h).
@@ -125,6 +118,7 @@ class Trial {
   TENURE_PLAN_FUNCTION bool PlaceGang(u32 j);
 
   // By stopping runs (plan_clear.h).
+  TENURE_PLAN_FUNCTION void Release(const Victim& x, int sign);
   TENURE_PLAN_FUNCTION void Kill(u32 v);
   TENURE_PLAN_FUNCTION bool Usable(const Job& q, u32 n) const;
   TENURE_PLAN_FUNCTION u64 Share(u32 v, u32 remaining) const;
@@ -133,8 +127,9 @@ class Trial {
   TENURE_PLAN_FUNCTION u32 Short(u64 cost, u32 n) const {
     return cost == kNone ? kNoCost : Min32(Compress(Perturb(cost, n)), kPicked - 1);
   }
-  TENURE_PLAN_FUNCTION u32 CostOf(const Job& q, u32 n, u32 remaining) const;
+  TENURE_PLAN_FUNCTION u32 CostOf(const Job& q, u32 n, u32 remaining, u64* picked) const;
   TENURE_PLAN_FUNCTION void BoundFor(const Job& q);
+  TENURE_PLAN_FUNCTION u64 AtLeast(u32 n) const;
   TENURE_PLAN_FUNCTION bool ClearOne(u32 j);
   TENURE_PLAN_FUNCTION u32 Able(const Job& q, const Domain& d) const;
   TENURE_PLAN_FUNCTION bool ClearGang(u32 j);
@@ -142,6 +137,7 @@ class Trial {
   TENURE_PLAN_FUNCTION u32 LeastOf(u32 g) const;
   TENURE_PLAN_FUNCTION void SetCost(u32 n, u32 cost);
   TENURE_PLAN_FUNCTION void Reprice(const Job& q, const Domain& d, u32 v, u32 remaining);
+  TENURE_PLAN_FUNCTION u32 TakeIdle(const Job& q, u32 g, u32 need);
   TENURE_PLAN_FUNCTION void Choose(u32 v, Fate fate);
   TENURE_PLAN_FUNCTION u64 NextFated(Fate fate);
   TENURE_PLAN_FUNCTION void Trim(const Job& q, const Domain& d);
@@ -158,6 +154,7 @@ class Trial {
   u64 *fit_, *able_;
   u64 *mask_, *reach_;        // by group: which numbers of GPUs some node has free, or could have
   u64* held_;                 // by group: nodes of the gang being placed
+  u64* stale_;                // by group: nodes whose base_ is not known
   u64* failed_;               // kinds
   u64* sum_;                  // by group: of base_
   u32* base_;                 // by node: at least what clearing it costs the row at hand
@@ -166,14 +163,16 @@ class Trial {
   int *spare_, *spare_before_;
   u32* loss_;
   u16* release_;
-  u8 *idle_, *soon_, *most_;
-  u8* clearable_;  // by group: nodes with a base_
-  u8* dirty_;      // by group: its nodes changed since Refresh
+  u8 *idle_, *soon_, *most_;      // `soon`: of runs chosen for a stop, too
+  u8* free_;                      // by node: idle and not claimed
+  u8 *free_count_, *most_count_;  // by group and number: nodes with so many GPUs free, or at most
+  u8* clearable_;                 // by group: nodes with a base_
   u8 *killed_, *done_;
 
   // The same in every lane.
   u32 order_ = 1;  // 0: largest first, 1: as given, 2: by hash
   bool late_ = false, compact_ = false, noisy_ = false;
+  bool shifted_ = false;          // runs were stopped since losses were compared
   bool started_ = false;          // the last job that needed no stop found its GPUs free
   u32 row_ = kNone32, gpus_ = 0;  // what base_ is for
   u32 stops_ = 0, unplaced_ = 0, lost_ = 0, delay_ = 0, spans_ = 0, placed_ = 0;
@@ -187,15 +186,16 @@ TENURE_PLAN_FUNCTION Trial<Team, Record>::Trial(const World& world, const Params
   const auto longs = [&](u32 at) { return reinterpret_cast<u64*>(scratch + at); };
   const auto words = [&](u32 at) { return reinterpret_cast<u32*>(scratch + at); };
   fit_ = longs(l.fit), able_ = longs(l.able), mask_ = longs(l.mask), reach_ = longs(l.reach);
-  held_ = longs(l.held), failed_ = longs(l.failed), sum_ = longs(l.sum);
+  held_ = longs(l.held), stale_ = longs(l.stale), failed_ = longs(l.failed), sum_ = longs(l.sum);
   base_ = words(l.base), cost_ = words(l.cost), loss_ = words(l.loss);
   base_least_ = words(l.base_least), least_ = words(l.least);
   spare_ = reinterpret_cast<int*>(scratch + l.spare);
   spare_before_ = reinterpret_cast<int*>(scratch + l.spare_before);
   release_ = reinterpret_cast<u16*>(scratch + l.release);
   idle_ = scratch + l.idle, soon_ = scratch + l.soon, most_ = scratch + l.most;
-  clearable_ = scratch + l.clearable, dirty_ = scratch + l.dirty, killed_ = scratch + l.killed,
-  done_ = scratch + l.done;
+  free_ = scratch + l.free, free_count_ = scratch + l.free_count;
+  most_count_ = scratch + l.most_count, clearable_ = scratch + l.clearable;
+  killed_ = scratch + l.killed, done_ = scratch + l.done;
   if (number > 0) {
     const u32 h = number - 1;
     order_ = h % 3;
@@ -216,14 +216,18 @@ TENURE_PLAN_FUNCTION u64 Trial<Team, Record>::Run() {
       while (end < w_.jobs && w_.job[end].band == w_.job[begin].band) ++end;
     }
     const u32 j = Next(step, begin, end);
-    if (Serve(j)) continue;
-    unplaced_ += w_.job[j].weight;
-    in_band += w_.job[j].weight;
-    record_.Waits(w_.job[j].band, w_.job[j].weight);
-    if (p_.guard.unplaced != nullptr && in_band > p_.guard.unplaced[w_.job[j].band]) return kNone;
+    if (!Serve(j)) {
+      unplaced_ += w_.job[j].weight;
+      in_band += w_.job[j].weight;
+      record_.Waits(w_.job[j].band, w_.job[j].weight);
+      if (p_.guard.unplaced != nullptr && in_band > p_.guard.unplaced[w_.job[j].band]) return kNone;
+    }
+    // Losses and price only grow, so what is lost by now stays lost.
+    if (shifted_ && p_.guard.lost != nullptr && ShiftsLosses()) return kNone;
+    if (PriceAt(0) >= p_.beat) return kNone;
   }
-  if (p_.guard.lost != nullptr && ShiftsLosses()) return kNone;
-  return Price();
+  const u64 price = Price();
+  return price < p_.beat ? price : kNone;
 }
 
 template <class Team, class Record>
@@ -237,40 +241,6 @@ TENURE_PLAN_FUNCTION void Trial<Team, Record>::Probe(u8* possible) {
       if (!yes) Fail(w_.job[j]);
     });
   }
-}
-
-template <class Team, class Record>
-TENURE_PLAN_FUNCTION void Trial<Team, Record>::Init() {
-  t_.ForEach(0, w_.nodes, [&](u32 n) {
-    idle_[n] = w_.idle[n];
-    soon_[n] = w_.soon[n];
-    most_[n] = w_.most[n];
-    release_[n] = w_.release[n];
-  });
-  t_.ForEach(0, w_.groups, [&](u32 g) {
-    const u32 b = w_.group_begin[g], e = w_.group_begin[g + 1];
-    u64 mask = 0, reach = 0;
-    for (u32 n = b; n < e; ++n) mask |= MaskOf(n), reach |= u64{1} << most_[n];
-    dirty_[g] = 0;
-    mask_[g] = mask;
-    reach_[g] = reach;
-    for (u32 i = 0; i < w_.widths; ++i) {
-      u64 fit = 0, able = 0;
-      for (u32 n = b; n < e; ++n) {
-        fit |= u64{HasFree(n, i)} << (n - b);
-        able |= u64{most_[n] >= w_.width_gpus[i]} << (n - b);
-      }
-      fit_[i * w_.groups + g] = fit;
-      able_[i * w_.groups + g] = able;
-    }
-  });
-  t_.ForEach(0, w_.victims, [&](u32 v) { killed_[v] = kAlive; });
-  t_.ForEach(0, w_.jobs, [&](u32 j) { done_[j] = 0; });
-  t_.ForEach(0, w_.accounts, [&](u32 a) { spare_[a] = w_.spare[a]; });
-  t_.ForEach(0, kLossClasses, [&](u32 c) { loss_[c] = 0; });
-  t_.ForEach(0, kKindWords, [&](u32 i) { failed_[i] = 0; });
-  stops_ = w_.stops;
-  row_ = kNone32;
 }
 
 // The next job of the band: as given, or the largest, or by hash.
@@ -317,7 +287,7 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::Possible(const Job& q) {
     return kNone != t_.Min(0, w_.nodes, [&](u32 n) {
       const bool lane_ok = !(w_.node_flags[n] & kLaneNode) || (q.flags & kMayUseLane);
       const bool now =
-          Free(n) >= q.gpus && q.ends <= w_.admit[n] && lane_ok && Fits(q, w_.node_group[n]);
+          free_[n] >= q.gpus && q.ends <= w_.admit[n] && lane_ok && Fits(q, w_.node_group[n]);
       return now || able(n) ? u64{n} : kNone;
     });
   }
@@ -336,50 +306,10 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::Possible(const Job& q) {
   });
 }
 
-// What is known about a group, after its nodes changed.
-template <class Team, class Record>
-TENURE_PLAN_FUNCTION void Trial<Team, Record>::Refresh(u32 g) {
-  const u32 b = w_.group_begin[g], e = w_.group_begin[g + 1];
-  const u64 mask = t_.Or(b, e, [&](u32 n) { return MaskOf(n); });
-  const u64 reach = t_.Or(b, e, [&](u32 n) { return u64{1} << most_[n]; });
-  t_.ForEach(0, 1, [&](u32) {
-    mask_[g] = mask;
-    reach_[g] = reach;
-    clearable_[g] = kStale;
-    dirty_[g] = 0;
-  });
-  for (u32 i = 0; i < w_.widths; ++i) {
-    const u64 fit = t_.Or(b, e, [&](u32 n) { return u64{HasFree(n, i)} << (n - b); });
-    const u64 able =
-        t_.Or(b, e, [&](u32 n) { return u64{most_[n] >= w_.width_gpus[i]} << (n - b); });
-    t_.ForEach(0, 1, [&](u32) {
-      fit_[i * w_.groups + g] = fit;
-      able_[i * w_.groups + g] = able;
-    });
-  }
-}
-
-// Nodes [b, e) for which `taken` holds are given to `q`; a hold claims only what will be free.
-template <class Team, class Record>
-template <class Taken>
-TENURE_PLAN_FUNCTION void Trial<Team, Record>::Take(const Job& q, u32 b, u32 e, bool start,
-                                                    const Taken& taken) {
-  delay_ = Add32(delay_, t_.Sum(b, e, [&](u32 n) {
-    return taken(n) && q.protect > release_[n] ? w_.gpus[n] * u32(q.protect - release_[n]) : 0u;
-  }));
-  t_.ForEach(b, e, [&](u32 n) {
-    if (!taken(n)) return;
-    record_.Take(n);
-    if (start) idle_[n] = static_cast<u8>(idle_[n] - q.gpus);
-    soon_[n] = static_cast<u8>(soon_[n] - q.gpus);
-    most_[n] = static_cast<u8>(most_[n] - q.gpus);
-    if (release_[n] < q.protect) release_[n] = q.protect;
-  });
-}
-
 // Whether any prefix of the ranking, unfunded work apart, loses more than in trial 0.
 template <class Team, class Record>
-TENURE_PLAN_FUNCTION bool Trial<Team, Record>::ShiftsLosses() const {
+TENURE_PLAN_FUNCTION bool Trial<Team, Record>::ShiftsLosses() {
+  shifted_ = false;
   u64 mine = 0, before = 0;
   for (u32 c = 0; c < kUnfundedLoss; ++c) {
     mine += loss_[c];
@@ -389,11 +319,9 @@ TENURE_PLAN_FUNCTION bool Trial<Team, Record>::ShiftsLosses() const {
   return false;
 }
 
+// With so many free GPUs on nodes in use; with 0, no plan that goes on from here is cheaper.
 template <class Team, class Record>
-TENURE_PLAN_FUNCTION u64 Trial<Team, Record>::Price() {
-  const u32 fragments = t_.Sum(0, w_.nodes, [&](u32 n) {
-    return idle_[n] < w_.gpus[n] && !(w_.node_flags[n] & kLaneNode) ? Free(n) : 0u;
-  });
+TENURE_PLAN_FUNCTION u64 Trial<Team, Record>::PriceAt(u32 fragments) const {
   u64 price = u64{unplaced_} * w_.prices.wait + lost_;
   price += u64{delay_} >> w_.prices.drain_shift;
   price += u64{fragments} * w_.prices.fragment + u64{spans_} * w_.prices.span;
@@ -401,9 +329,17 @@ TENURE_PLAN_FUNCTION u64 Trial<Team, Record>::Price() {
   return ((price < most ? price : most) << kTrialBits) | number_;
 }
 
+template <class Team, class Record>
+TENURE_PLAN_FUNCTION u64 Trial<Team, Record>::Price() {
+  return PriceAt(t_.Sum(0, w_.nodes, [&](u32 n) {
+    return idle_[n] < w_.gpus[n] && !(w_.node_flags[n] & kLaneNode) ? free_[n] : 0u;
+  }));
+}
+
 }  // namespace tenure::plan
 
 #include "tenure/plan_clear.h"  // IWYU pragma: export
+#include "tenure/plan_nodes.h"  // IWYU pragma: export
 #include "tenure/plan_place.h"  // IWYU pragma: export
 
 #endif  // TENURE_PLAN_TRIAL_H_

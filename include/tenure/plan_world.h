@@ -21,7 +21,7 @@
 
 #ifndef TENURE_PLAN_FUNCTION  // a CUDA compiler needs __host__ __device__ here
 #define TENURE_PLAN_FUNCTION inline
-#define TENURE_PLAN_POPCOUNT(x) static_cast<tenure::plan::u32>(__builtin_popcountll(x))
+#define TENURE_PLAN_POPCOUNT(x) tenure::plan::PopCount(x)
 #define TENURE_PLAN_LOWEST(x) static_cast<tenure::plan::u32>(__builtin_ctzll(x))
 #define TENURE_PLAN_HIGHEST(x) (63u - static_cast<tenure::plan::u32>(__builtin_clzll(x)))
 #endif
@@ -43,6 +43,14 @@ enum class BackendKind : u8 {
 constexpr const char* ToString(BackendKind kind) {
   constexpr const char* kNames[] = {"off", "cpu", "cuda", "auto"};
   return kNames[static_cast<std::size_t>(kind)];
+}
+
+// Inline on every CPU: without the instruction the compiler would call a library function.
+inline u32 PopCount(u64 x) {
+  x -= (x >> 1) & 0x5555555555555555u;
+  x = (x & 0x3333333333333333u) + ((x >> 2) & 0x3333333333333333u);
+  x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+  return static_cast<u32>((x * 0x0101010101010101u) >> 56);
 }
 
 inline constexpr u64 kNone = ~u64{0};
@@ -126,7 +134,8 @@ struct Prices {
 // Read only during a search; in host memory or, copied, in device memory.
 struct World {
   u32 nodes, groups, domains, levels, jobs, kinds, rows, victims, victim_parts, occupants, accounts,
-      bands, widths, reserved, protect_wait;
+      bands, widths, reserved, hosts, protect_wait;
+  u32 sizes;  // one more than the GPUs of the largest node
   u32 stops;  // funded runs that may be stopped in this pass
   Prices prices;
   u8 width_gpus[kMaxWidths];
@@ -149,8 +158,9 @@ struct World {
   // domains of level l: [level_begin[l], level_begin[l + 1]); level 0: whole pools
   const u32* level_begin;
   const Domain* domain;
-  const u32* reserved_node;
-  const Job* job;  // in policy order, bands ascending
+  const u32* reserved_node;  // nodes with that flag
+  const u32* host_node;      // nodes with sessions
+  const Job* job;            // in policy order, bands ascending
   const Victim* victim;
   const Part* victim_node;  // ascending nodes
   const u8* rights;         // [rows * victims], Right
@@ -168,13 +178,15 @@ struct Params {
   u32 seed = 0;
   u32 first_trial = 0;
   u32 trials = 1;
+  u64 beat = kNone;  // a trial at this price or above is as good as void
   Guard guard;
 };
 
 // One trial's scratch memory, offsets in bytes.
 struct Layout {
-  u32 fit, able, mask, reach, held, failed, sum, base, cost, base_least, least, spare, spare_before,
-      loss, release, idle, soon, most, clearable, dirty, killed, done, bytes;
+  u32 fit, able, mask, reach, held, stale, failed, sum, base, cost, base_least, least, spare,
+      spare_before, loss, release, idle, soon, most, free, free_count, most_count, clearable,
+      killed, done, bytes;
 };
 TENURE_PLAN_FUNCTION u32 Align8(u32 x) { return (x + 7) & ~u32{7}; }
 TENURE_PLAN_FUNCTION Layout LayoutOf(const World& w) {
@@ -185,6 +197,7 @@ TENURE_PLAN_FUNCTION Layout LayoutOf(const World& w) {
   l.mask = at, at += w.groups * 8;
   l.reach = at, at += w.groups * 8;
   l.held = at, at += w.groups * 8;
+  l.stale = at, at += w.groups * 8;
   l.failed = at, at += kKindWords * 8;
   l.sum = at, at += w.groups * 8;
   l.base = at, at += Align8(w.nodes * 4);
@@ -198,7 +211,9 @@ TENURE_PLAN_FUNCTION Layout LayoutOf(const World& w) {
   l.idle = at, at += Align8(w.nodes);
   l.soon = at, at += Align8(w.nodes);
   l.most = at, at += Align8(w.nodes);
-  l.dirty = at, at += Align8(w.groups);
+  l.free = at, at += Align8(w.nodes);
+  l.free_count = at, at += Align8(w.groups * w.sizes);
+  l.most_count = at, at += Align8(w.groups * w.sizes);
   l.clearable = at, at += Align8(w.groups);
   l.killed = at, at += Align8(w.victims);
   l.done = at, at += Align8(w.jobs);

@@ -261,7 +261,7 @@ bool Scheduler<Policy>::DescribeRequests(internal::SearchScene& scene) {
     }
   }
   DescribeKinds(scene, kinds);
-  if (d.job.empty() || !d.Check().ok()) return false;
+  if (d.job.empty() || !plan::CheckWorld(d).ok()) return false;
   std::vector<std::uint8_t> possible;
   plan_search_.Probe(d, possible);
   d.job.clear();

@@ -55,6 +55,15 @@ struct BlockTeam {
     return Reduce(least, [](u64 x, u64 y) { return x < y ? x : y; });
   }
   template <class F>
+  __device__ __forceinline__ u64 MinBelow(u32 b, u32 e, F f) {
+    u64 least = kNone;
+    for (u32 i = b + threadIdx.x; i < e; i += kThreads) {
+      const u64 key = f(i, least);
+      least = key < least ? key : least;
+    }
+    return Reduce(least, [](u64 x, u64 y) { return x < y ? x : y; });
+  }
+  template <class F>
   __device__ __forceinline__ u32 Sum(u32 b, u32 e, F f) {
     u32 sum = 0;
     for (u32 i = b + threadIdx.x; i < e; i += kThreads) sum += f(i);
@@ -95,6 +104,7 @@ __global__ void __launch_bounds__(kThreads)
     Trial<BlockTeam<kThreads>> trial(world, params, team, params.first_trial + i, scratch);
     const u64 price = trial.Run();
     least = price < least ? price : least;
+    params.beat = least < params.beat ? least : params.beat;
     team.Sync();
   }
   if (threadIdx.x == 0) atomicMin(best, static_cast<unsigned long long>(least));
@@ -225,6 +235,7 @@ bool PlanDevice::Load(const World& w, std::string* error) {
   put(d.level_begin, size_t{w.levels} + 1);
   put(d.domain, w.domains);
   put(d.reserved_node, w.reserved);
+  put(d.host_node, w.hosts);
   put(d.job, w.jobs);
   put(d.victim, w.victims);
   put(d.victim_node, w.victim_parts);

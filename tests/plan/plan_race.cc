@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "plan_worlds.h"
+#include "tenure/plan_teams.h"
+#include "tenure/plan_trial.h"
 
 int main(int argc, char** argv) {
   using namespace tenure::plan;  // NOLINT(google-build-using-namespace)

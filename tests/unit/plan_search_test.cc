@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan_rules.h"
 #include "plan_worlds.h"
 
 namespace tenure::plan {
@@ -46,7 +47,7 @@ TEST(PlanTrial, IsTheSameForAnyNumberOfLanesInAnyOrder) {
   std::vector<u64> memory;
   for (u32 seed = 1; seed <= 500; ++seed) {
     const WorldData data = RandomPlanWorld(seed);
-    ASSERT_TRUE(data.Check().ok()) << seed << ": " << data.Check();
+    ASSERT_TRUE(CheckWorld(data).ok()) << seed << ": " << CheckWorld(data);
     const World w = data.View();
     Params p;
     p.seed = seed;
@@ -134,6 +135,56 @@ TEST(PlanSearch, ServesNobodyAtTheExpenseOfAHigherRank) {
     }
     EXPECT_EQ(zero.price, best.price_zero);
   }
+}
+
+// A trial may end early, but only if its whole plan would have been refused: the guard and the
+// price to beat are compared with what the plan comes to without them.
+TEST(PlanTrial, EndsEarlyOnlyIfItsWholePlanWouldBeRefused) {
+  std::vector<u64> memory;
+  SerialTeam team;
+  int waiting = 0, losses = 0, dearer = 0, kept = 0;
+  for (u32 seed = 1; seed <= 200; ++seed) {
+    const WorldData data = RandomPlanWorld(seed);
+    const World w = data.View();
+    memory.resize(LayoutOf(w).bytes / 8 + 1);
+    Params free;
+    free.seed = seed;
+    const auto run = [&](const Params& p, u32 trial, std::vector<u32>& unplaced,
+                         std::vector<u32>& lost) {
+      unplaced.assign(data.bands, 0);
+      Trial<SerialTeam, internal::Recorder> t(
+          w, p, team, trial, reinterpret_cast<u8*>(memory.data()), {nullptr, &unplaced});
+      const u64 price = t.Run();
+      lost.assign(t.loss(), t.loss() + kLossClasses);
+      return price;
+    };
+    std::vector<u32> unplaced_zero, lost_zero, unplaced, lost, ignored;
+    const u64 zero = run(free, 0, unplaced_zero, lost_zero);
+    Params guarded = free;
+    guarded.guard = {unplaced_zero.data(), lost_zero.data()};
+    for (u32 trial = 1; trial < 40; ++trial) {
+      const u64 price = run(free, trial, unplaced, lost);
+      bool waits = false, shifts = false;
+      for (u32 b = 0; b < data.bands; ++b) waits = waits || unplaced[b] > unplaced_zero[b];
+      u64 mine = 0, before = 0;
+      for (u32 c = 0; c < kUnfundedLoss; ++c) {
+        shifts = shifts || (mine += lost[c]) > (before += lost_zero[c]);
+      }
+      const u64 expected = waits || shifts ? kNone : price;
+      ASSERT_EQ(run(guarded, trial, ignored, ignored), expected) << seed << ", trial " << trial;
+      for (const u64 beat : {zero, price, price + 1}) {
+        Params p = guarded;
+        p.beat = beat;
+        ASSERT_EQ(run(p, trial, ignored, ignored), expected < beat ? expected : kNone)
+            << seed << ", trial " << trial << ", to beat " << beat;
+      }
+      waiting += waits;
+      losses += shifts;
+      dearer += expected != kNone && price > zero;
+      kept += expected < zero;
+    }
+  }
+  EXPECT_GT(std::min({waiting, losses, dearer, kept}), 100);
 }
 
 TEST(PlanSearch, MoreTrialsAreNeverWorse) {
@@ -363,7 +414,7 @@ TEST(PlanSearch, SaysThatThereIsNoDevice) {
 
 TEST(PlanWorld, RefusesWhatWouldReadBeyondItsArrays) {
   const WorldData good = RandomPlanWorld(4);
-  ASSERT_TRUE(good.Check().ok());
+  ASSERT_TRUE(CheckWorld(good).ok());
   const std::vector<std::function<void(WorldData&)>> damages = {
       [](WorldData& d) { d.gpus[0] = 64; },
       [](WorldData& d) { d.idle.pop_back(); },
@@ -374,6 +425,7 @@ TEST(PlanWorld, RefusesWhatWouldReadBeyondItsArrays) {
       [](WorldData& d) { d.domain[0].last = 1000; },
       [](WorldData& d) { d.level_begin.back() = 0; },
       [](WorldData& d) { d.reserved_node.push_back(5000); },
+      [](WorldData& d) { d.host_node.push_back(5000); },
       [](WorldData& d) { d.job[0].gpus = 0; },
       [](WorldData& d) { d.job[0].kind = 999; },
       [](WorldData& d) { d.job[0].band = 7; },
