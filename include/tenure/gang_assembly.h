@@ -8,14 +8,15 @@
 //   gang.Assemble(query, AllOffered{}, best, plan);  // plan is changed if it costs less than best
 //
 // k times the node with the least marginal cost, of equals the one that costs least alone, then the
-// first in order. What is chosen makes other nodes dearer (fewer runs may be stopped, shared
-// victims are spread over fewer nodes) unless a victim runs on them, too. So the cost found last
-// bounds the present one from below, and only the cheapest by that bound is evaluated anew. A
-// source that knows what nodes cost at least may therefore offer them late, when nothing cheaper is
-// left.
+// first in order. What is chosen makes the runs on other nodes dearer (fewer may be stopped, shared
+// victims are spread over fewer nodes) unless a victim runs on them, too. So a floor under the cost
+// of a node (VictimSet::Floor) holds from then on, and only nodes with a floor below the best cost
+// are evaluated anew. A source that knows what nodes cost at least may therefore offer them late,
+// when nothing cheaper is left.
 //
-// Complexity: as many evaluations (victim_set.h) as there are nodes offered, k more, and one for
-// each bound that had moved. Deterministic; the order of the offers carries no meaning.
+// Complexity: as many evaluations (victim_set.h) as there are nodes offered, and for each of the k
+// one for each node whose floor is below the cost of the one chosen. Deterministic; the order of
+// the offers carries no meaning.
 #ifndef TENURE_GANG_ASSEMBLY_H_
 #define TENURE_GANG_ASSEMBLY_H_
 
@@ -65,7 +66,7 @@ class GangAssembly {
     const auto place = static_cast<std::uint32_t>(able_.size());
     place_[id.value()] = place;
     able_.push_back({cost, id, node.slot, 0});
-    Push(cost, place);
+    Push(alone_.Floor(), place);
     return true;
   }
   bool Offered(NodeId id) const { return place_[id.value()] != kUnseen; }
@@ -86,20 +87,12 @@ class GangAssembly {
     std::vector<RunSlot> victims;
     std::int64_t total = 0;
     while (nodes.size() < k) {
-      source.More(std::numeric_limits<std::int64_t>::max());
-      if (bounds_.empty()) return false;
-      const Bound top = Pop();
-      if (top.version != able_[top.place].version) continue;
-      const NodeId id = able_[top.place].node;
       const auto remaining = static_cast<std::int32_t>(k - nodes.size());
+      const std::uint32_t place = Cheapest(q, source, remaining);
+      if (place == kOut) return false;
+      const NodeId id = able_[place].node;
       const std::int64_t cost = set_.Evaluate(q, q.env.cluster.node(id), remaining);
-      if (cost < 0) continue;
-      if (cost > top.cost) source.More(cost);
-      if (!bounds_.empty() && Dearer(BoundOf(cost, top.place), bounds_.front())) {
-        Push(cost, top.place);
-        continue;
-      }
-      ++able_[top.place].version;
+      ++able_[place].version;
       place_[id.value()] = kOut;
       nodes.push_back(id);
       total += cost;
@@ -113,10 +106,10 @@ class GangAssembly {
         if (q.env.table.run(victims[v]).node_count == 1) continue;
         for (NodeId other : q.env.table.workload(victims[v]).nodes) {
           if (place_[other.value()] == kUnseen) source.Reached(other);
-          const std::uint32_t place = place_[other.value()];
-          if (place == kUnseen || place == kOut) continue;
-          ++able_[place].version;
-          Push(0, place);
+          const std::uint32_t its = place_[other.value()];
+          if (its == kUnseen || its == kOut) continue;
+          ++able_[its].version;
+          Push(0, its);
         }
       }
     }
@@ -142,6 +135,31 @@ class GangAssembly {
   };
   // Places of nodes that are no candidates: not offered; chosen, or not to be had.
   static constexpr std::uint32_t kUnseen = 0xffffffffu, kOut = 0xfffffffeu;
+
+  // The place of the best candidate now; kOut: there is none.
+  template <class Policy, class Source>
+  std::uint32_t Cheapest(const VictimQuery<Policy>& q, Source& source, std::int32_t remaining) {
+    looked_at_.clear();
+    bool found = false;
+    Bound best{};
+    while (true) {
+      source.More(found ? best.cost : std::numeric_limits<std::int64_t>::max());
+      if (bounds_.empty() || (found && bounds_.front().cost > best.cost)) break;
+      const Bound top = Pop();
+      if (top.version != able_[top.place].version) continue;
+      const std::int64_t cost =
+          set_.Evaluate(q, q.env.cluster.node(able_[top.place].node), remaining);
+      if (const std::int64_t floor = set_.Floor(); floor >= 0) {
+        looked_at_.push_back(BoundOf(floor, top.place));
+      }
+      if (cost < 0) continue;
+      const Bound now = BoundOf(cost, top.place);
+      if (!found || Dearer(best, now)) best = now;
+      found = true;
+    }
+    for (const Bound& b : looked_at_) Push(b.cost, b.place);
+    return found ? best.place : kOut;
+  }
 
   Bound BoundOf(std::int64_t cost, std::uint32_t place) const {
     const Candidate& c = able_[place];
@@ -198,8 +216,9 @@ class GangAssembly {
   std::vector<NodeId> seen_;          // nodes that were offered
   std::vector<Candidate> able_;
   std::vector<Bound> bounds_;  // heap, cheapest first
-  VictimSet set_;              // of what is chosen
-  VictimSet alone_;            // empty
+  std::vector<Bound> looked_at_;
+  VictimSet set_;    // of what is chosen
+  VictimSet alone_;  // empty
 };
 
 }  // namespace tenure

@@ -91,9 +91,10 @@ class VictimSet {
   std::int64_t Evaluate(const VictimQuery<Policy>& q, const Node& node, std::int32_t remaining,
                         std::int64_t limit = std::numeric_limits<std::int64_t>::max()) {
     picked_.clear();
+    candidates_.clear();
+    needed_ = kNever;
     std::int32_t available = node.soon();
     std::int32_t possible = available + node.occupied;  // less what is spared
-    candidates_.clear();
     for (const Occupant& o : node.runs) {
       if (Contains(o.run)) {  // leaves already for another node of this gang
         available += o.gpus;
@@ -107,7 +108,8 @@ class VictimSet {
       }
     }
     if (possible < q.shape.gpus) return -1;
-    if (available >= q.shape.gpus) return 0;
+    needed_ = q.shape.gpus - available;
+    if (needed_ <= 0) return 0;
     std::int64_t cheapest = limit;
     for (Candidate& c : candidates_) {
       const Run& run = q.env.table.run(c.slot);
@@ -149,6 +151,27 @@ class VictimSet {
     return cost;
   }
 
+  // After Evaluate without a limit: what the node costs at least, now and whatever else is chosen,
+  // as long as no victim on it is; -1: it cannot be had then. The cost itself is no such bound:
+  // with fewer victims to choose from, or dearer ones, the greedy choice may turn out better.
+  std::int64_t Floor() {
+    if (needed_ <= 0) return 0;
+    if (needed_ == kNever) return -1;
+    // As if runs could be stopped in parts, the cheapest per GPU first.
+    std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+      return a.cost / a.gpus < b.cost / b.gpus;
+    });
+    std::int64_t floor = 0;
+    std::int32_t left = needed_;
+    for (const Candidate& c : candidates_) {
+      const std::int32_t gpus = std::min(left, c.gpus);
+      floor += c.cost / c.gpus * gpus;
+      left -= gpus;
+      if (left == 0) break;
+    }
+    return left == 0 ? floor : -1;
+  }
+
   // What the last call of Evaluate would stop.
   const std::vector<Candidate>& picked() const { return picked_; }
 
@@ -160,11 +183,14 @@ class VictimSet {
     touched_.push_back(run.leaf);
   }
 
+  static constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
+
   std::uint64_t epoch_ = 0;
   std::vector<std::uint64_t> chosen_;  // by slot: == epoch_ when in the set
   std::vector<MilliGpu> taken_;        // by allocation: what the set takes from it
   std::vector<AllocationId> touched_;  // allocations with taken_ > 0
   std::vector<Candidate> candidates_, picked_;
+  std::int32_t needed_ = 0;  // GPUs that the candidates of the last node have to yield
 };
 
 }  // namespace tenure

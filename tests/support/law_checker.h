@@ -392,7 +392,6 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
   }
   CheckPolicy(r);
   CheckVictims(r);
-  SuspendIdle(r);
   for (auto& [id, w] : model_.workloads) {
     w.renewing = restated.count(id) > 0;
     w.due = false;
@@ -404,6 +403,7 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
     w->nodes = p.nodes;
     w->promised = p.expires;
   }
+  SuspendIdle(r);
 }
 
 }  // namespace tenure::test

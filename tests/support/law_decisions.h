@@ -352,7 +352,7 @@ void LawChecker<Policy>::SuspendIdle(const Response& r) {
 template <class Policy>
 void LawChecker<Policy>::CheckClassCap(const ShadowWorkload& w, const Response& r) {
   if (model_.ClassCap(w) == 0) return;
-  std::int64_t placed = model_.PlacedOfClass(w);
+  std::int64_t placed = model_.PlacedOfClass(w, false);
   for (const auto& s : r.stops) {  // may have been stopped before it started
     const ShadowWorkload& v = *model_.Find(s.workload);
     if (v.leaf == w.leaf && v.funded && v.Placed() &&

@@ -37,7 +37,8 @@ void LawChecker<Policy>::CheckNothingIdle() {
       continue;
     }
     if (w.avoid_until > model_.now) continue;
-    if (model_.OverClassCap(w, Standing(w.leaf).entitlement) &&
+    // One that the pass stopped may have counted when this one was looked at.
+    if (model_.OverClassCap(w, Standing(w.leaf).entitlement, true) &&
         (before_.contended[static_cast<std::size_t>(w.leaf)] || Contended(w.leaf))) {
       continue;
     }

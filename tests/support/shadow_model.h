@@ -212,15 +212,17 @@ class ShadowModel {
     if (w.spec.workload_class == WorkloadClass::kInteractive) return options.session_cap;
     return w.spec.workload_class == WorkloadClass::kDebug ? options.debug_cap : 0;
   }
-  // Charge of what is placed, funded, in the leaf and of the class of `w`.
-  std::int64_t PlacedOfClass(const ShadowWorkload& w) const {
+  // Charge of what is placed, funded, in the leaf and of the class of `w`; with `stopping` also of
+  // what is being stopped.
+  std::int64_t PlacedOfClass(const ShadowWorkload& w, bool stopping) const {
     return Charges(w.leaf, [&](const ShadowWorkload& x) {
-      return x.funded && x.Placed() && x.spec.workload_class == w.spec.workload_class;
+      return x.funded && (x.Placed() || (stopping && x.state == WorkloadState::kStopping)) &&
+             x.spec.workload_class == w.spec.workload_class;
     });
   }
   // Whether it would exceed the cap on its class in a leaf that is entitled to `entitlement`.
-  bool OverClassCap(const ShadowWorkload& w, MilliGpu entitlement) const {
-    const std::int64_t placed = ClassCap(w) == 0 ? 0 : PlacedOfClass(w);
+  bool OverClassCap(const ShadowWorkload& w, MilliGpu entitlement, bool stopping = false) const {
+    const std::int64_t placed = ClassCap(w) == 0 ? 0 : PlacedOfClass(w, stopping);
     return placed > 0 && (placed + RequestCharge(w)) * 1000 > entitlement.value() * ClassCap(w);
   }
   template <class Which>
