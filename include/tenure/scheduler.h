@@ -397,6 +397,11 @@ class Scheduler {
                          [&](RunSlot v) { return table_.run(v).funded; });
   }
   bool KnownToFail(AllocationId leaf, ShapeId shape);
+  // GPUs of that class in a leaf, in thousandths of its entitlement; 0: no cap.
+  std::int64_t ClassCap(WorkloadClass c) const {
+    if (c == WorkloadClass::kInteractive) return options_.session_cap;
+    return c == WorkloadClass::kDebug ? options_.debug_cap : 0;
+  }
   bool ClassCapReached(AllocationId leaf, WorkloadClass workload_class, MilliGpu charge,
                        const Ranking& ranking) const;
   void FillUnfunded();
@@ -423,6 +428,8 @@ class Scheduler {
                    ShapeId id, Duration protection, std::uint16_t band) const;
   void DescribeKinds(internal::SearchScene& scene, const internal::SearchKinds& kinds) const;
   Requester RequesterFor(AllocationId leaf, const Shape& shape, MilliGpu leaf_charge) const;
+  void FirstComeFirst(const internal::SearchScene& scene,
+                      std::vector<plan::Placement>& places) const;
   bool CarryOut(const internal::SearchScene& scene, const plan::Placement& placement);
   bool MayStopAll(const Requester& r, const Shape& shape, const Plan& plan) const;
   internal::PassScore Score(const internal::SearchScene& scene) const;

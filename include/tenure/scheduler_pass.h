@@ -117,7 +117,8 @@ void Scheduler<Policy>::StopOnDrainingNodes() {
 // Nobody works in them, and others wait.
 template <class Policy>
 void Scheduler<Policy>::SuspendIdleSessions() {
-  if (stoppable_.idle() == 0 || (waiting_funded_ == 0 && unfunded_.empty())) return;
+  if (options_.idle_cap == kNoIdleCap || stoppable_.idle() == 0) return;
+  if (waiting_funded_ == 0 && unfunded_.empty()) return;
   std::vector<RunSlot> idle;
   for (std::uint32_t g : stoppable_.occupied()) {
     if (!stoppable_.group(g).idle) continue;
@@ -141,6 +142,7 @@ void Scheduler<Policy>::SuspendIdleSessions() {
     }
     kept -= run.charge().value();
     StopRun(slot, StopReason::kIdle, WorkloadId(0));
+    look_again_ = true;  // a hold may wait for its GPUs, and others take what that had claimed
   }
 }
 
@@ -261,6 +263,8 @@ void Scheduler<Policy>::StopRun(RunSlot slot, StopReason reason, WorkloadId bene
   if (run.funded) {
     Place(run, -1);
     Queue(run, +1);
+    // One that waits for the cap of its class may start elsewhere.
+    if (ClassCap(run.workload_class) > 0) look_again_ = true;
   }
 }
 
@@ -335,10 +339,9 @@ void Scheduler<Policy>::ServeTier(int tier) {
 template <class Policy>
 bool Scheduler<Policy>::ClassCapReached(AllocationId leaf, WorkloadClass workload_class,
                                         MilliGpu charge, const Ranking& ranking) const {
-  const bool session = workload_class == WorkloadClass::kInteractive;
-  if (!session && workload_class != WorkloadClass::kDebug) return false;
-  const std::int64_t cap = session ? options_.session_cap : options_.debug_cap;
+  const std::int64_t cap = ClassCap(workload_class);
   if (cap == 0) return false;
+  const bool session = workload_class == WorkloadClass::kInteractive;
   const MilliGpu placed = session ? ledger_.sessions(leaf) : ledger_.debug(leaf);
   return placed > MilliGpu(0) &&
          (placed + charge).value() * 1000 > ranking.entitlement(leaf).value() * cap &&

@@ -218,6 +218,26 @@ bool Scheduler<Policy>::IsBeatenBy(const Scheduler& other,
   return true;
 }
 
+// Of requests of a leaf that are alike the first in line get the places, whatever order the plan
+// tried them in: they are jobs of the same kind, in the order of the queue.
+template <class Policy>
+void Scheduler<Policy>::FirstComeFirst(const internal::SearchScene& scene,
+                                       std::vector<plan::Placement>& places) const {
+  using Line = std::pair<AllocationId, ShapeId>;
+  const auto line_of = [&](plan::u32 job) {
+    return Line(table_.run(scene.job[job]).leaf, table_.workload(scene.job[job]).shape);
+  };
+  absl::btree_map<Line, std::vector<plan::u32>> lines;  // the next at the end
+  for (auto job = static_cast<plan::u32>(scene.job.size()); job-- > 0;) {
+    lines[line_of(job)].push_back(job);
+  }
+  for (plan::Placement& p : places) {
+    std::vector<plan::u32>& line = lines[line_of(p.job)];
+    p.job = line.back();
+    line.pop_back();
+  }
+}
+
 template <class Policy>
 void Scheduler<Policy>::SearchAndServe() {
   internal::SearchScene scene;
@@ -258,6 +278,7 @@ void Scheduler<Policy>::SearchAndServe() {
   } else {
     Scheduler planned = *this;
     bool allowed = true;
+    FirstComeFirst(scene, found->plan);
     for (const plan::Placement& p : found->plan) allowed = allowed && planned.CarryOut(scene, p);
     if (allowed) planned.Serve();
     Serve();

@@ -333,7 +333,8 @@ void LawChecker<Policy>::SuspendIdle(const Response& r) {
       return s.workload == id && s.reason == StopReason::kIdle;
     });
     const std::int64_t cap = Standing(w.leaf).entitlement.value() * model_.options.idle_cap;
-    const bool fits = (kept[w.leaf] + model_.Charge(w)) * 1000 <= cap;
+    const bool fits =
+        model_.options.idle_cap == kNoIdleCap || (kept[w.leaf] + model_.Charge(w)) * 1000 <= cap;
     if (stopped != (waits && !fits && w.spec.resumable)) {
       Broken(10, "idle w", id.value(), stopped ? " is suspended" : " is not suspended",
              ", its leaf's ", "other idle sessions hold ", kept[w.leaf]);
