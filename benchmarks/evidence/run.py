@@ -161,8 +161,7 @@ def main() -> None:
             arguments.readme,
             "time",
             f"{len(walls):,} simulations, each once although several tables show it, took "
-            f"{sum(walls) / 60:.0f} min together: half of that on two cores. Measured while other "
-            "programs had most of the machine.",
+            f"{sum(walls) / 60:.0f} min together: half of that on two cores.",
         )
 
 
