@@ -4,9 +4,9 @@
  *
  *   submit COUNT ACCOUNTS GPUS
  *
- * Job i goes to account a<i % ACCOUNTS>, asks for GPUS GPUs of one node (0: 1, 2 or 4) and for 60 to
- * 659 minutes (GPUS > 0: a year). The same numbers are drawn by queue_bench.cc. Links with libslurm
- * (GPL-2.0-or-later): built by run.sh where it is used, never distributed.
+ * Job i goes to account a<i % ACCOUNTS>, asks for GPUS GPUs of one node (0: 1, 2 or 4) and for 60
+ * to 659 minutes (GPUS > 0: a year). The same numbers are drawn by queue_bench.cc. Links with
+ * libslurm (GPL-2.0-or-later): built by run.sh where it is used, never distributed.
  */
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>

@@ -89,9 +89,7 @@ const char* tenure_state_name(int32_t value) {
   // 0 is the engine's mark of an unused record.
   return value == 0 ? "unknown" : NameOf(value, WorkloadState::kSuspended);
 }
-const char* tenure_wait_reason_name(int32_t value) {
-  return NameOf(value, WaitReason::kDebugCap);
-}
+const char* tenure_wait_reason_name(int32_t value) { return NameOf(value, WaitReason::kDebugCap); }
 const char* tenure_outcome_name(int32_t value) {
   return NameOf(value, LossOutcome::kFailedWithNode);
 }
