@@ -94,6 +94,9 @@ struct PolicyDefaults {
   // if a later leaf may never stop a run that an earlier one may not. Debug requests are always
   // tried per leaf.
   static constexpr bool kSharedFailures = false;
+  // With kSharedFailures: whether a leaf that has nothing placed may stop runs that one served
+  // before it, which has, may not. It is tried all the same then.
+  static constexpr bool kFirstStopsMore = false;
   // Whether VictimCost depends on nothing but the run and the time, so not on keys or entitlements.
   static constexpr bool kCostsIgnoreKeys = false;
 
@@ -168,9 +171,16 @@ struct BudgetOptions {
   bool express = true;
 };
 
+// Whether `r` may stop more than others of its tier: see PolicyDefaults::kFirstStopsMore.
+template <class Policy>
+constexpr bool StopsMore(const Requester& r) {
+  return Policy::kFirstStopsMore && r.leaf_charge == MilliGpu(0);
+}
+
 // The default. Two tiers around the fluid entitlement F: a request that keeps its leaf within F is
 // served first and may stop any run whose leaf stays at or above its own F. Runs do not divide, so
-// a leaf may also stop runs, but no session, of one whose key is more than `big_gap` larger. A run
+// a leaf that has nothing placed may also stop runs, but no session, of one whose key is more than
+// `big_gap` larger: a job larger than F comes to its turn. A run
 // keeps `quantum` x 2^min(stops, backoff) after its protection, and is left alone when it is about
 // to write a checkpoint. Sessions are stopped last, and not at all while those of their leaf fit in
 // `session_permille` of its entitlement.
@@ -178,6 +188,7 @@ class BudgetPolicy : public PolicyDefaults {
  public:
   static constexpr int kTiers = 2;
   static constexpr bool kSharedFailures = true;
+  static constexpr bool kFirstStopsMore = true;
   static constexpr bool kCostsIgnoreKeys = true;
 
   explicit BudgetPolicy(const BudgetOptions& options = {}) : options_(options) {}
@@ -232,7 +243,8 @@ class BudgetPolicy : public PolicyDefaults {
 
  private:
   bool FarBehind(const PolicyContext& ctx, const Requester& r, AllocationId victim) const {
-    return ctx.ranking.Gap(ctx.tree, r.leaf, victim) > options_.big_gap;
+    return r.leaf_charge == MilliGpu(0) &&
+           ctx.ranking.Gap(ctx.tree, r.leaf, victim) > options_.big_gap;
   }
 
   bool SessionsStay(const PolicyContext& ctx, AllocationId leaf, MilliGpu sessions) const {

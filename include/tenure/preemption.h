@@ -20,6 +20,7 @@
 #define TENURE_PREEMPTION_H_
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -46,16 +47,17 @@ class VictimSearch {
   // whenever a key or a placement changed. If the policy shares failures
   // (PolicyDefaults::kSharedFailures), what the next request finds that nodes could yield also
   // bounds later ones, which may stop no more than it.
-  void BeginRound() { surveyed_ = false; }
+  void BeginRound() { surveyed_ = {}; }
 
-  // True if what is known since BeginRound shows that Find would fail, whoever asks, and that free
-  // GPUs do not hold the shape either.
+  // True if what is known since BeginRound shows that Find would fail and that free GPUs do not
+  // hold the shape either.
   template <class Policy>
-  bool RulesOut(const Cluster& cluster, const Shape& shape) {
-    if (!surveyed_ || !Shared<Policy>(shape)) return false;
+  bool RulesOut(const Cluster& cluster, const Requester& requester, const Shape& shape) {
+    YieldSurvey* const survey = Shared<Policy>(shape) ? SharedSurvey<Policy>(requester) : nullptr;
+    if (survey == nullptr) return false;
     for (std::size_t p = 0; p < cluster.pools().size(); ++p) {
       if (shape.type != kAnyGpuType && shape.type != cluster.pools()[p].type) continue;
-      if (shared_survey_.NodesWith(cluster, p, shape.gpus, shape.lane) >= shape.nodes) return false;
+      if (survey->NodesWith(cluster, p, shape.gpus, shape.lane) >= shape.nodes) return false;
     }
     return true;
   }
@@ -75,10 +77,15 @@ class VictimSearch {
     set_.Resize(env);
     const Query<Policy> q{env, policy, requester, shape};
     const bool shared = Shared<Policy>(shape);
-    if ((!shared || !surveyed_) && FindInOrder(q, avoid, plan)) return true;
-    YieldSurvey& survey = shared ? shared_survey_ : own_survey_;
-    if (!shared || !surveyed_) survey.Measure(env, policy, requester);
-    surveyed_ = surveyed_ || shared;
+    YieldSurvey* known = shared ? SharedSurvey<Policy>(requester) : nullptr;
+    if (known == nullptr) {
+      if (FindInOrder(q, avoid, plan)) return true;
+      const bool more = StopsMore<Policy>(requester);
+      known = shared ? &shared_survey_[more] : &own_survey_;
+      known->Measure(env, policy, requester);
+      if (shared) surveyed_[more] = true;
+    }
+    YieldSurvey& survey = *known;
     Choice best;
     for (std::size_t p = 0; p < env.cluster.pools().size(); ++p) {
       const Pool& pool = env.cluster.pools()[p];
@@ -102,6 +109,14 @@ class VictimSearch {
   template <class Policy>
   static bool Shared(const Shape& shape) {
     return Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug;
+  }
+
+  // What bounds the yield of every node for `requester`, if anything is known; of one that stops
+  // more also bounds the others.
+  template <class Policy>
+  YieldSurvey* SharedSurvey(const Requester& requester) {
+    if (surveyed_[0] && !StopsMore<Policy>(requester)) return &shared_survey_[0];
+    return surveyed_[1] ? &shared_survey_[1] : nullptr;
   }
 
   // The best node so far.
@@ -305,8 +320,10 @@ class VictimSearch {
   VictimOrder order_, gang_order_;
   bool ordered_ = false, gang_ordered_ = false;  // the orders are of this pass
   int plans_in_pass_ = 0;
-  bool surveyed_ = false;  // shared_survey_ is of this round
-  YieldSurvey shared_survey_, own_survey_;
+  // Of this round, by a request that stops no more than others, and by one that does.
+  std::array<bool, 2> surveyed_{};
+  std::array<YieldSurvey, 2> shared_survey_;
+  YieldSurvey own_survey_;
   std::vector<std::uint32_t> slots_;  // of nodes that yield enough, ascending
 
   VictimSet set_;  // of a node

@@ -174,7 +174,7 @@ struct Preset {
     b.Add("nominal_permille", scheduler.ranking.nominal_permille, "number",
           "part of its own claim that a leaf keeps whatever its siblings do, in thousandths");
     b.Add("big_gap", budget.big_gap, "duration",
-          "key gap beyond which a run may be stopped outside the entitlements");
+          "key gap beyond which a leaf that has nothing placed may stop outside the entitlements");
     b.Add("quantum", budget.quantum, "duration", "a run is left alone this long after its minimum");
     b.Add("session_permille", budget.session_permille, "number",
           "part of its entitlement in which a leaf's sessions are not stopped, in thousandths");

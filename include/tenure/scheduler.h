@@ -296,8 +296,8 @@ class Scheduler {
   // What is known about a shape in a round.
   struct Verdict {
     std::uint64_t round = 0;
-    std::size_t compared = 0;  // with that many of failures_
-    bool fails = false;        // for every leaf
+    std::array<std::size_t, 2> compared{};  // with that many of failures_
+    std::array<bool, 2> fails{};            // for every leaf that the failures count for
   };
 
   // Events (scheduler_checks.h, _world.h, _maintenance.h, _queues.h, _runs.h).
@@ -396,7 +396,7 @@ class Scheduler {
     return std::count_if(plan.victims.begin(), plan.victims.end(),
                          [&](RunSlot v) { return table_.run(v).funded; });
   }
-  bool KnownToFail(AllocationId leaf, ShapeId shape);
+  bool KnownToFail(const Requester& requester, ShapeId shape);
   // GPUs of that class in a leaf, in thousandths of its entitlement; 0: no cap.
   std::int64_t ClassCap(WorkloadClass c) const {
     if (c == WorkloadClass::kInteractive) return options_.session_cap;
@@ -478,7 +478,9 @@ class Scheduler {
   // Nodes became ordinary again after some request had been tried: the pass must be followed by
   // another one.
   bool look_again_ = false;
-  std::vector<Shape> failures_;  // of the round, for every leaf
+  // Of the round: of leaves that stop no more than others, which count for such; of leaves that
+  // do, which count for all.
+  std::array<std::vector<Shape>, 2> failures_;
   std::vector<LeafFailure> leaf_failures_;
   std::vector<Verdict> verdicts_;     // by shape
   std::vector<AllocationId> active_;  // leaves of the tier, in order

@@ -263,24 +263,31 @@ void Scheduler<Policy>::StopRun(RunSlot slot, StopReason reason, WorkloadId bene
   if (run.funded) {
     Place(run, -1);
     Queue(run, +1);
-    // One that waits for the cap of its class may start elsewhere.
-    if (ClassCap(run.workload_class) > 0) look_again_ = true;
+    // One that waits for the cap of its class may start elsewhere; a leaf that has nothing left may
+    // stop more.
+    if (ClassCap(run.workload_class) > 0 ||
+        (Policy::kFirstStopsMore && ledger_.placed_charge(run.leaf) == MilliGpu(0))) {
+      look_again_ = true;
+    }
   }
 }
 
 // --- Serving -------------------------------------------------------------------------------------
 
 template <class Policy>
-bool Scheduler<Policy>::KnownToFail(AllocationId leaf, ShapeId id) {
+bool Scheduler<Policy>::KnownToFail(const Requester& requester, ShapeId id) {
   const Shape& shape = shapes_[id];
   Verdict& verdict = verdicts_[id];
-  if (verdict.round != round_) verdict = {round_, 0, false};
-  for (; !verdict.fails && verdict.compared < failures_.size(); ++verdict.compared) {
-    verdict.fails = shape.Dominates(failures_[verdict.compared]);
+  if (verdict.round != round_) verdict = {.round = round_};
+  for (std::size_t of = StopsMore<Policy>(requester); of < failures_.size(); ++of) {
+    std::size_t& compared = verdict.compared[of];
+    for (; !verdict.fails[of] && compared < failures_[of].size(); ++compared) {
+      verdict.fails[of] = shape.Dominates(failures_[of][compared]);
+    }
+    if (verdict.fails[of]) return true;
   }
-  if (verdict.fails) return true;
   return std::any_of(leaf_failures_.begin(), leaf_failures_.end(), [&](const LeafFailure& f) {
-    return f.leaf == leaf && shape.Dominates(f.shape);
+    return f.leaf == requester.leaf && shape.Dominates(f.shape);
   });
 }
 
@@ -295,7 +302,7 @@ void Scheduler<Policy>::Serve() {
 template <class Policy>
 void Scheduler<Policy>::BeginRound() {
   ++round_;
-  failures_.clear();
+  for (std::vector<Shape>& failures : failures_) failures.clear();
   leaf_failures_.clear();
   if (verdicts_.size() < shapes_.size()) verdicts_.resize(shapes_.size());
   search_.BeginRound();
@@ -366,7 +373,7 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
     requester.charge = MilliGpu(requester.gpus.value() * RateOf(shape.type));
     if (tier < Policy::kTiers && policy_.Tier(Context(), requester) != tier) continue;
     if (ClassCapReached(leaf, shape.workload_class, requester.charge, ranking_)) continue;
-    if (!KnownToFail(leaf, bucket.shape)) {
+    if (!KnownToFail(requester, bucket.shape)) {
       for (const QueueKey& key : bucket.waiting) {
         const bool avoids = Avoids(key.slot);
         if (TryPlace(key.slot, shape, requester)) {
@@ -413,13 +420,13 @@ bool Scheduler<Policy>::PlaceOnFree(RunSlot slot, const Shape& shape) {
 
 template <class Policy>
 bool Scheduler<Policy>::TryPlace(RunSlot slot, const Shape& shape, const Requester& requester) {
-  if (!search_.template RulesOut<Policy>(cluster_, shape) &&
+  if (!search_.template RulesOut<Policy>(cluster_, requester, shape) &&
       (PlaceOnFree(slot, shape) || PlaceByStopping(slot, shape, requester))) {
     return true;
   }
   if (Avoids(slot)) return false;
   if (Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug) {
-    failures_.push_back(shape);
+    failures_[StopsMore<Policy>(requester)].push_back(shape);
   } else {
     leaf_failures_.push_back({requester.leaf, shape});
   }
@@ -456,13 +463,14 @@ template <class Policy>
 void Scheduler<Policy>::FillUnfunded() {
   if (unfunded_.empty() || cluster_.free() == GpuCount(0)) return;
   BeginRound();
+  const Requester anybody{};
   while (cluster_.free() > GpuCount(0)) {
     // The largest shape first; equal sizes in queue order.
     PendingQueue::Bucket* best = nullptr;
     for (PendingQueue::Bucket& b : unfunded_.buckets()) {
       if (b.skipped == round_) continue;
       const GpuCount size = shapes_[b.shape].total();
-      if (size > cluster_.free() || KnownToFail(kRootAllocation, b.shape)) {
+      if (size > cluster_.free() || KnownToFail(anybody, b.shape)) {
         b.skipped = round_;
         continue;
       }
@@ -481,7 +489,7 @@ void Scheduler<Policy>::FillUnfunded() {
     }
     if (placed) continue;
     best->skipped = round_;
-    if (!avoids) failures_.push_back(shape);
+    if (!avoids) failures_.back().push_back(shape);
   }
 }
 

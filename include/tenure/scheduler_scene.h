@@ -171,8 +171,9 @@ bool Scheduler<Policy>::DescribeJob(internal::SearchScene& scene, internal::Sear
   if (shape.lane) q.flags |= plan::kMayUseLane | (debug ? plan::kLaneFirst : 0);
   if (shape.workload_class == WorkloadClass::kInteractive) q.flags |= plan::kSession;
 
+  const bool stops_more = StopsMore<Policy>(r);
   const auto [row, new_row] =
-      kinds.rows.try_emplace({r.leaf, r.tier, shape.workload_class}, d.rows);
+      kinds.rows.try_emplace({r.leaf, r.tier, shape.workload_class, stops_more}, d.rows);
   if (new_row) {
     ++d.rows;
     const PolicyContext context = Context();
@@ -192,7 +193,7 @@ bool Scheduler<Policy>::DescribeJob(internal::SearchScene& scene, internal::Sear
   const auto [kind, new_kind] = kinds.kinds.try_emplace({id, q.row}, d.kinds);
   if (new_kind && d.kinds < plan::kMaxKinds) {
     ++d.kinds;
-    kinds.list.push_back({shape, q.row, debug});
+    kinds.list.push_back({shape, q.row, debug, stops_more});
   }
   // All that are too many share the last kind, which nothing is concluded from.
   q.kind = static_cast<std::uint16_t>(std::min(kind->second, plan::kMaxKinds - 1));
@@ -211,7 +212,8 @@ void Scheduler<Policy>::DescribeKinds(internal::SearchScene& scene,
     for (std::size_t o = k; o < known; ++o) {
       const auto &failed = kinds.list[k], &other = kinds.list[o];
       const bool rights =
-          failed.row == other.row || (Policy::kSharedFailures && !failed.debug && !other.debug);
+          failed.row == other.row || (Policy::kSharedFailures && !failed.debug && !other.debug &&
+                                      (failed.stops_more || !other.stops_more));
       if (rights && other.shape.Dominates(failed.shape)) {
         d.implies[k * plan::kKindWords + o / 64] |= std::uint64_t{1} << (o % 64);
       }

@@ -48,8 +48,9 @@ struct SearchKinds {
     Shape shape;
     std::uint32_t row;
     bool debug;
+    bool stops_more;  // than others of its tier
   };
-  absl::btree_map<std::tuple<AllocationId, int, WorkloadClass>, std::uint32_t> rows;
+  absl::btree_map<std::tuple<AllocationId, int, WorkloadClass, bool>, std::uint32_t> rows;
   absl::btree_map<std::pair<ShapeId, std::uint32_t>, std::uint32_t> kinds;
   std::vector<Kind> list;
 };

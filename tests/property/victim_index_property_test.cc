@@ -234,6 +234,7 @@ TEST(YieldSurvey, FindsWhatAScanOfAllNodesFinds) {
       Requester requester;
       requester.leaf = scene.leaves[static_cast<std::size_t>(rng.Below(std::ssize(scene.leaves)))];
       requester.tier = static_cast<int>(1 + rng.Below(2));
+      if (rng.Chance(1, 2)) requester.leaf_charge = scene.ledger.placed_charge(requester.leaf);
       if (rng.Chance(1, 3)) requester.workload_class = WorkloadClass::kDebug;
       const bool funded_stops = rng.Chance(3, 4);
       const auto check = [&](const auto& policy, const StoppableRuns& stoppable) {
@@ -419,6 +420,7 @@ TEST(VictimSearch, ChoosesWhatAScanChooses) {
       Requester requester;
       requester.leaf = scene.leaves[static_cast<std::size_t>(rng.Below(std::ssize(scene.leaves)))];
       requester.tier = static_cast<int>(1 + rng.Below(2));
+      if (rng.Chance(1, 2)) requester.leaf_charge = scene.ledger.placed_charge(requester.leaf);
       if (rng.Chance(1, 4)) requester.workload_class = WorkloadClass::kDebug;
       shape.workload_class = requester.workload_class;
       Plan plan, expected;

@@ -280,8 +280,8 @@ void LawChecker<Policy>::CheckPolicy(const Response& r) {
       const bool entitled =
           before_.placed[il] - lost + model_.RequestCharge(w) <= before_.fluid[il].value() &&
           before_.placed[iv] + gained[v.leaf] - taken >= before_.fluid[iv].value();
-      const bool gap =
-          low != Duration::max() && (high == Duration::max() || high - low > o.big_gap);
+      const bool gap = before_.placed[il] <= lost && low != Duration::max() &&
+                       (high == Duration::max() || high - low > o.big_gap);
       if (!entitled && (session || !gap)) {
         Broken(9, "w", s.workload.value(), " is stopped for w", s.beneficiary.value(),
                ": neither within the entitlements nor far over its budget");

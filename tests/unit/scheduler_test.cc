@@ -267,6 +267,34 @@ TEST(Scheduler, ALostEndIsInferredAtTheLastSignOfLife) {
   EXPECT_EQ(x.s.Standing(x.a, x.At(9000)).value().used_in_window, GpuCount(8) * seconds(3600));
 }
 
+// Three leaves that are due 14, 1 and 1 of 16 GPUs. The first holds 14 for days; when it is far
+// ahead the other two ask for 4 GPUs each, which is more than they are due.
+TEST(BudgetPolicy, OnlyALeafThatHasNothingPlacedStopsOneFarAhead) {
+  SchedulerOptions options = MakePreset("budget").scheduler;
+  options.lane_permille = 0;
+  options.reservation.gang = GpuCount(0);
+  options.ranking.gain = Duration(0);
+  Site<BudgetPolicy> w(2, options);
+  const AllocationId ahead =
+      w.s.AddAllocation("ahead", kRootAllocation, Weight{14}, w.At(0)).value();
+  constexpr std::int64_t kHour = 3600;
+  for (std::uint64_t id = 1; id <= 14; ++id) w.Submit(w.Job(id, ahead, 1, hours(1)), 0);
+  w.Submit(w.Job(20, w.b, 1, hours(1)), 0);
+  ASSERT_EQ(w.DecideAndStart(0).starts.size(), 15u);
+  ASSERT_TRUE(w.s.ReportEnded(WorkloadId(20), RunNumber(1), w.At(9 * kHour), w.At(9 * kHour)).ok());
+  w.Submit(w.Job(30, w.a, 1, hours(1)), 60 * kHour);
+  ASSERT_EQ(w.DecideAndStart(60 * kHour).starts.size(), 1u);
+
+  // a has used an hour of its share, b nine: a is asked first, but has something.
+  w.Submit(w.Job(31, w.a, 4, hours(1)), 61 * kHour);
+  EXPECT_TRUE(w.Decide(61 * kHour).stops.empty());
+  w.Submit(w.Job(21, w.b, 4, hours(1)), 61 * kHour);
+  const Decisions d = w.Decide(61 * kHour);
+  ASSERT_EQ(d.stops.size(), 3u) << "one is free";
+  for (const Stop& stop : d.stops) EXPECT_EQ(stop.beneficiary, WorkloadId(21));
+  EXPECT_EQ(w.State(31), WorkloadState::kPending);
+}
+
 TEST(Scheduler, OptionsThatWouldOverflowAreRefused) {
   const auto refused = [](auto change) {
     SchedulerOptions o;
