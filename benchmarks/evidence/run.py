@@ -36,7 +36,7 @@ from store import Row, Store, row_of  # noqa: E402
 from tenure.cases import Case, Outcome, run_cases  # noqa: E402
 from tenure.cli import parse_seeds  # noqa: E402
 
-HELD_OUT = "71-76"
+HELD_OUT = "81-86"
 ALL = (*sc.SECTIONS, "philly", "acceptance")
 
 

@@ -53,6 +53,7 @@
 #include "tenure/preemption.h"
 #include "tenure/ranking.h"
 #include "tenure/reservation.h"
+#include "tenure/scheduler_options.h"
 #include "tenure/search_scene.h"
 #include "tenure/stoppable_runs.h"
 #include "tenure/token_bucket.h"
@@ -60,53 +61,6 @@
 #include "tenure/workload_table.h"
 
 namespace tenure {
-
-// An `idle_cap` that suspends nothing.
-inline constexpr std::int64_t kNoIdleCap = 1'000'000'000;
-
-struct SchedulerOptions {
-  ContractRules contract;
-  RankingOptions ranking;
-  ReservationOptions reservation;
-  Duration lookback = kDefaultLookback;       // in (0, kMaxLookback]
-  Duration grace = std::chrono::seconds(10);  // given to a stopped run to save its work
-  Duration tick = std::chrono::seconds(5);    // a hold outlives the grace of its victims by this
-  Duration retry = std::chrono::seconds(60);  // funded work waits: look again at the latest then
-  // Part of the nodes (thousandths of each pool, rounded) that takes only short and unfunded work.
-  std::int64_t lane_permille = 15;
-  Duration lane_minimum = std::chrono::minutes(15);
-  GpuCount lane_gpus{8};
-  bool express = true;                          // debug work is first in its leaf
-  Duration idle_after = std::chrono::hours(1);  // an idle session is protected no longer than this
-  // GPUs of a leaf's idle sessions that are not protected, in thousandths of its entitlement: those
-  // beyond (resumable ones, the latest ids) are suspended while anything waits, whether or not it
-  // fits where they are.
-  std::int64_t idle_cap = 150;
-  // Funded runs stopped for others: at most `burst` at once and `rate` an hour in the long run; 0:
-  // no limit. Promised starts, drains and cancellations are not counted. A request that needs more
-  // than `burst` of them waits for free GPUs or a promise.
-  std::int64_t preemption_rate = 0;
-  std::int64_t preemption_burst = 1;
-  // GPUs of a leaf's funded interactive sessions, and of its funded debug work, in thousandths of
-  // its entitlement. While the leaf is not offered all that it asks for, more of that class wait;
-  // one may always run. 0: no cap.
-  std::int64_t session_cap = 0;
-  std::int64_t debug_cap = 400;
-  // Plan search: `search.trials` plans of a pass are tried (0: none) and the best is kept. A plan
-  // may change the order of requests whose leaves' keys differ by no more than `search_tolerance`;
-  // 0: it may not change any.
-  plan::SearchOptions search;
-  Duration search_tolerance = std::chrono::hours(1);
-
-  template <class Archive>
-  void Serialize(Archive& ar) {
-    for (Duration& d : contract.cap) ar(d);
-    ar(contract.debug_gpus, contract.refuse_livelock, ranking.level_by_level, ranking.fluid,
-       ranking.gain, ranking.limit, ranking.nominal_permille, lookback, grace, tick, retry,
-       lane_permille, lane_minimum, lane_gpus, express, idle_after, idle_cap, reservation,
-       preemption_rate, preemption_burst, session_cap, debug_cap, search, search_tolerance);
-  }
-};
 
 template <class Policy>
 class Scheduler {
@@ -360,7 +314,7 @@ class Scheduler {
     return waiting_funded_ > 0 || !unfunded_.empty() || !holds_.empty() || !reservations_.empty();
   }
 
-  // The pass (scheduler_pass.h, _promises.h).
+  // The pass (scheduler_pass.h, _holds.h, _serving.h, _promises.h).
   PolicyContext Context() const { return {tree_, ranking_, now_}; }
   auto KeyFn() const {
     return [this](AllocationId id, GpuTime used, MilliGpu entitlement) {
@@ -498,6 +452,7 @@ class Scheduler {
 
 #include "tenure/scheduler_answers.h"      // IWYU pragma: export
 #include "tenure/scheduler_checks.h"       // IWYU pragma: export
+#include "tenure/scheduler_holds.h"        // IWYU pragma: export
 #include "tenure/scheduler_maintenance.h"  // IWYU pragma: export
 #include "tenure/scheduler_pass.h"         // IWYU pragma: export
 #include "tenure/scheduler_promises.h"     // IWYU pragma: export
@@ -505,6 +460,7 @@ class Scheduler {
 #include "tenure/scheduler_runs.h"         // IWYU pragma: export
 #include "tenure/scheduler_scene.h"        // IWYU pragma: export
 #include "tenure/scheduler_search.h"       // IWYU pragma: export
+#include "tenure/scheduler_serving.h"      // IWYU pragma: export
 #include "tenure/scheduler_world.h"        // IWYU pragma: export
 
 #ifdef TENURE_PRESETS_ARE_COMPILED  // elsewhere: CMake target tenure::presets
