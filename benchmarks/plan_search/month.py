@@ -4,7 +4,7 @@
     python benchmarks/plan_search/month.py --load 1.7 --seeds 51-56
     python benchmarks/plan_search/month.py --trace philly_30d.swf.gz --gpus 256 --seeds 0-5
     python benchmarks/plan_search/month.py --load 1.7 --interval 1800      long ticks
-    python benchmarks/plan_search/month.py --outage 24 --days 4            a queue at an empty cluster
+    python benchmarks/plan_search/month.py --outage 24 --days 4          a queue at an empty cluster
 
 Prints a Markdown table: the mean over the seeds without a search, and for each number of trials the
 mean paired difference to it with a 95 % interval (Student's t). A difference whose interval holds 0
@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+
 from tenure import Result, World, generate, simulate
 from tenure.importers import load as load_trace
 

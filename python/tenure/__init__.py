@@ -14,6 +14,22 @@ from __future__ import annotations
 
 from tenure import importers
 from tenure._version import __version__
+from tenure.answers import (
+    Decisions,
+    Explanation,
+    Forecast,
+    Hold,
+    LostRun,
+    MaintenanceWindow,
+    NodeReport,
+    Promise,
+    ReconcileReport,
+    SearchRecord,
+    Standing,
+    Start,
+    Stop,
+    WhatIf,
+)
 from tenure.budget import ROOT, BudgetEdit, BudgetTree
 from tenure.comparison import Comparison, WorkloadSummary, compare
 from tenure.errors import (
@@ -32,23 +48,7 @@ from tenure.faults import Faults, Maintenance
 from tenure.gaming import GAME_STRATEGIES, game
 from tenure.grid import sweep, write_rows
 from tenure.scenario import ScenarioCase, ScenarioReport, replay
-from tenure.scheduler import (
-    Decisions,
-    Explanation,
-    Forecast,
-    Hold,
-    LostRun,
-    MaintenanceWindow,
-    NodeReport,
-    Promise,
-    ReconcileReport,
-    Scheduler,
-    SearchRecord,
-    Standing,
-    Start,
-    Stop,
-    WhatIf,
-)
+from tenure.scheduler import Scheduler
 from tenure.simulation import (
     ForecastSample,
     LeafResult,

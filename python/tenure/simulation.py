@@ -10,9 +10,9 @@ from typing import Any
 
 from tenure import _core
 from tenure._time import SECOND, Time, to_us
+from tenure.answers import Explanation
 from tenure.errors import InvalidArgument
 from tenure.faults import Faults
-from tenure.scheduler import Explanation
 from tenure.timeline import Timeline
 from tenure.world import World
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from tenure._figures import format_figure
 from tenure._time import DAY, HOUR, format_us, parse_us
+from tenure.answers import Explanation
 from tenure.cli.app import command, console, progress
 from tenure.cli.options import (
     Cluster,
@@ -21,7 +22,6 @@ from tenure.cli.options import (
 )
 from tenure.errors import InvalidArgument
 from tenure.gaming import game
-from tenure.scheduler import Explanation
 from tenure.simulation import Result, simulate
 from tenure.timeline import RUN_ENDS
 from tenure.world import WORKLOAD_CLASSES, World
