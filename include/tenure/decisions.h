@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "tenure/contract.h"
 #include "tenure/plan_world.h"
 #include "tenure/types.h"
 
@@ -54,13 +55,22 @@ enum class WaitReason : std::uint8_t {
   kSuspended = 9,      // an idle session that was stopped; goes on when its owner is back
   kMaintenance = 10,   // fits on free GPUs, were it not for maintenance of their nodes
   kDebugCap = 11,      // the debug work of its allocation has as many as it may (`debug_cap`)
+  kServingCap = 12,    // the services of its allocation have as many as they may (`serving_cap`)
 };
 
 constexpr const char* ToString(WaitReason r) {
   constexpr const char* kNames[] = {"none",        "not-considered", "never-fits",     "closed",
                                     "no-capacity", "waits-for-stop", "unfunded-waits", "reserved",
-                                    "session-cap", "suspended",      "maintenance",    "debug-cap"};
+                                    "session-cap", "suspended",      "maintenance",    "debug-cap",
+                                    "serving-cap"};
   return kNames[static_cast<std::size_t>(r)];
+}
+
+// Why work of a class waits whose allocation has as much of it as it may.
+constexpr WaitReason CapReason(WorkloadClass c) {
+  return c == WorkloadClass::kDebug     ? WaitReason::kDebugCap
+         : c == WorkloadClass::kServing ? WaitReason::kServingCap
+                                        : WaitReason::kSessionCap;
 }
 
 // A slice of Decisions::node_pool.

@@ -111,15 +111,19 @@ class Ledger {
   }
   GpuCount placed(AllocationId id) const { return At(id).placed; }
   MilliGpu placed_charge(AllocationId id) const { return At(id).placed_charge; }
-  // The parts of `placed_charge` that belong to interactive sessions and to debug work.
+  // The parts of `placed_charge` that belong to classes that may be capped.
   void AddSessions(const BudgetTree& tree, AllocationId leaf, MilliGpu delta) {
     ForPath(tree, leaf, [&](Account& a) { a.sessions += delta; });
   }
   void AddDebug(const BudgetTree& tree, AllocationId leaf, MilliGpu delta) {
     ForPath(tree, leaf, [&](Account& a) { a.debug += delta; });
   }
+  void AddServing(const BudgetTree& tree, AllocationId leaf, MilliGpu delta) {
+    ForPath(tree, leaf, [&](Account& a) { a.serving += delta; });
+  }
   MilliGpu sessions(AllocationId id) const { return At(id).sessions; }
   MilliGpu debug(AllocationId id) const { return At(id).debug; }
+  MilliGpu serving(AllocationId id) const { return At(id).serving; }
   GpuCount queued(AllocationId id) const { return At(id).queued; }
   GpuCount demand(AllocationId id) const { return At(id).placed + At(id).queued; }
   MilliGpu demand_charge(AllocationId id) const {
@@ -156,12 +160,13 @@ class Ledger {
       queued_charge += MilliGpu(sign * other.queued_charge.value());
       sessions += MilliGpu(sign * other.sessions.value());
       debug += MilliGpu(sign * other.debug.value());
+      serving += MilliGpu(sign * other.serving.value());
       committed += sign * other.committed;
       committed_until += absl::int128(sign) * other.committed_until;
     }
     UsageMeter funded, unfunded;
     GpuCount placed, queued;
-    MilliGpu placed_charge, queued_charge, sessions, debug;
+    MilliGpu placed_charge, queued_charge, sessions, debug, serving;
     std::int64_t committed = 0;        // units under protection
     absl::int128 committed_until = 0;  // sum of units x end of protection
 
@@ -169,8 +174,8 @@ class Ledger {
     void Serialize(Archive& ar) {
       auto high = absl::Int128High64(committed_until);
       auto low = absl::Int128Low64(committed_until);
-      ar(funded, unfunded, placed, queued, placed_charge, queued_charge, sessions, debug, committed,
-         high, low);
+      ar(funded, unfunded, placed, queued, placed_charge, queued_charge, sessions, debug, serving,
+         committed, high, low);
       // A snapshot writes nothing: others may read at the same time.
       if constexpr (Archive::kReading) committed_until = absl::MakeInt128(high, low);
     }

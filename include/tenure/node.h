@@ -74,9 +74,10 @@ struct Node {
   bool leaving() const {
     return health == NodeHealth::kDraining || (closed && health == NodeHealth::kUp);
   }
-  // Whether work that is protected until `ends` may start here.
-  bool Admits(TimePoint ends) const {
-    return (reserved_for == kNoSlot || ends <= reserved_at) && ends <= closes_at;
+  // Whether work that is protected until `ends` may start here; `stays`: it will not be stopped for
+  // others then.
+  bool Admits(TimePoint ends, bool stays) const {
+    return (reserved_for == kNoSlot || (!stays && ends <= reserved_at)) && ends <= closes_at;
   }
 
   template <class Archive>

@@ -55,6 +55,8 @@ struct Shape {
   GpuCount total() const { return GpuCount(std::int64_t{nodes} * gpus); }
   // The end of the protection of a start at `now`, rounded up to the band.
   TimePoint EndsBy(TimePoint now) const { return funded ? now + BandLimit(band) : now; }
+  // Whether it has no foreseeable end: no node that is promised to a later start takes it.
+  bool stays() const { return funded && workload_class == WorkloadClass::kServing; }
   friend auto operator<=>(const Shape&, const Shape&) = default;
 
   // True if whatever place holds `this` also holds `smaller`: if `smaller` found no place, neither
@@ -64,6 +66,7 @@ struct Shape {
            (smaller.lane || !lane) && funded == smaller.funded && band >= smaller.band &&
            (workload_class == WorkloadClass::kDebug) ==
                (smaller.workload_class == WorkloadClass::kDebug) &&
+           (stays() || !smaller.stays()) &&
            (smaller.nodes == 1 || smaller.rule == TopologyRule::kPreferred ||
             (rule == smaller.rule && level == smaller.level));
   }
@@ -235,7 +238,7 @@ bool PlaceGangBeforeClosing(const Cluster& cluster, const Pool& pool, const Shap
        s = pool.closing.NextFrom(static_cast<std::size_t>(s) + 1)) {
     const auto slot = static_cast<std::size_t>(s);
     const Node& n = cluster.node(pool.nodes[slot]);
-    if (n.lane || !n.up() || n.reserved_for != kNoSlot || !n.Admits(ends)) continue;
+    if (n.lane || !n.up() || n.reserved_for != kNoSlot || !n.Admits(ends, false)) continue;
     index.Set(slot, pool.reserved.level(slot));
     more = true;
   }
@@ -254,7 +257,7 @@ std::int64_t PlaceOne(const Cluster& cluster, const Pool& pool, const Shape& sha
          s = pool.sessions.NextFrom(static_cast<std::size_t>(s) + 1)) {
       const auto slot = static_cast<std::size_t>(s);
       const Node& n = cluster.node(pool.nodes[slot]);
-      if (n.lane || !n.up() || n.free() < shape.gpus || !n.Admits(ends) ||
+      if (n.lane || !n.up() || n.free() < shape.gpus || !n.Admits(ends, false) ||
           pool.nodes[slot] == avoid) {
         continue;
       }
@@ -265,7 +268,9 @@ std::int64_t PlaceOne(const Cluster& cluster, const Pool& pool, const Shape& sha
     }
     if (best > 0) return 0;
   }
-  const auto usable = [&](NodeId id) { return id != avoid && cluster.node(id).Admits(ends); };
+  const auto usable = [&](NodeId id) {
+    return id != avoid && cluster.node(id).Admits(ends, shape.stays());
+  };
   const auto search = [&](const FreeIndex& index) -> std::int64_t {
     std::int64_t tight = -1;
     if constexpr (Score::kNone) {

@@ -65,6 +65,7 @@ struct Victim {
   bool lane = false;       // on a lane node
   MilliGpu leaf_charge;    // what its leaf has placed takes of a share, less victims in the plan
   MilliGpu leaf_sessions;  // the part of its leaf's interactive sessions
+  MilliGpu leaf_serving;   // and of its services
 };
 
 // Runs of one leaf that are alike in what a policy usually judges by.
@@ -168,6 +169,7 @@ struct BudgetOptions {
   std::uint32_t backoff = 3;
   Duration checkpoint_wait = std::chrono::minutes(15);
   std::int64_t session_permille = 50;
+  std::int64_t serving_permille = 1000;
   bool express = true;
 };
 
@@ -180,10 +182,10 @@ constexpr bool StopsMore(const Requester& r) {
 // The default. Two tiers around the fluid entitlement F: a request that keeps its leaf within F is
 // served first and may stop any run whose leaf stays at or above its own F. Runs do not divide, so
 // a leaf that has nothing placed may also stop runs, but no session, of one whose key is more than
-// `big_gap` larger: a job larger than F comes to its turn. A run
-// keeps `quantum` x 2^min(stops, backoff) after its protection, and is left alone when it is about
-// to write a checkpoint. Sessions are stopped last, and not at all while those of their leaf fit in
-// `session_permille` of its entitlement.
+// `big_gap` larger: a job larger than F comes to its turn. A run keeps `quantum` x 2^min(stops,
+// backoff) after its protection, and is left alone when it is about to write a checkpoint. Sessions
+// are stopped last, and not at all while those of their leaf fit in `session_permille` of its
+// entitlement; nor are services while those of their leaf fit in `serving_permille`.
 class BudgetPolicy : public PolicyDefaults {
  public:
   static constexpr int kTiers = 2;
@@ -212,6 +214,10 @@ class BudgetPolicy : public PolicyDefaults {
     const bool debug = r.workload_class == WorkloadClass::kDebug;
     const bool session = run.workload_class == WorkloadClass::kInteractive;
     if (session && run.idle) return true;
+    if (run.workload_class == WorkloadClass::kServing &&
+        Fits(ctx, run.leaf, v.leaf_serving, options_.serving_permille)) {
+      return false;
+    }
     if (debug && v.lane && run.gpus() <= GpuCount(8)) return true;
     if (run.leaf == r.leaf) {
       return options_.express && debug && !session && run.workload_class != WorkloadClass::kDebug;
@@ -248,8 +254,11 @@ class BudgetPolicy : public PolicyDefaults {
   }
 
   bool SessionsStay(const PolicyContext& ctx, AllocationId leaf, MilliGpu sessions) const {
-    return sessions.value() * 1'000 <=
-           ctx.ranking.entitlement(leaf).value() * options_.session_permille;
+    return Fits(ctx, leaf, sessions, options_.session_permille);
+  }
+  static bool Fits(const PolicyContext& ctx, AllocationId leaf, MilliGpu part,
+                   std::int64_t permille) {
+    return part.value() * 1'000 <= ctx.ranking.entitlement(leaf).value() * permille;
   }
 
   bool AboutToCheckpoint(const Run& run, TimePoint now) const {
@@ -258,7 +267,8 @@ class BudgetPolicy : public PolicyDefaults {
     if (progress <= Duration(0)) return false;
     const Duration next =
         run.checkpoint_interval - Duration(progress.count() % run.checkpoint_interval.count());
-    return next <= options_.checkpoint_wait;
+    // Half of the time at most: nobody is left alone for ever by saving often.
+    return next <= std::min(options_.checkpoint_wait, run.checkpoint_interval / 2);
   }
 
   BudgetOptions options_;

@@ -131,6 +131,7 @@ struct Preset {
       }
     }
     budget.express = scheduler.express;
+    budget.serving_permille = scheduler.serving_cap;
     return absl::OkStatus();
   }
 
@@ -157,6 +158,8 @@ struct Preset {
           "GPUs of a leaf's interactive sessions while it asks for more than it is offered, in "
           "thousandths of its entitlement; 0: no cap");
     b.Add("debug_cap", scheduler.debug_cap, "number", "the same for its debug work");
+    b.Add("serving_cap", scheduler.serving_cap, "number",
+          "the same for its services, but always; those within it are never stopped for others");
     b.Add("search_trials", scheduler.search.trials, "number",
           "plans tried in a pass to pack more or stop less; 0: no search");
     b.Add("search_backend", scheduler.search.backend, "back end",
@@ -205,6 +208,7 @@ inline Preset MakePreset(const std::string& policy) {
     p.scheduler.idle_cap = kNoIdleCap;
     p.scheduler.session_cap = 0;
     p.scheduler.debug_cap = 0;
+    p.scheduler.serving_cap = 0;
     p.scheduler.reservation.gang = GpuCount(0);
     p.scheduler.express = false;
   } else if (policy == "hier") {

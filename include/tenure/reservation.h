@@ -53,12 +53,15 @@ struct ReservationPlan {
   TimePoint at{};
 };
 
-// The latest end of protection on a node; `now` if none.
+// The latest end of protection on a node; `now` if none, kNever if a service runs there, which has
+// no end.
 inline TimePoint InterruptibleAt(const Node& node, const WorkloadTable& table, TimePoint now) {
   TimePoint at = now;
   for (const Occupant& o : node.runs) {
     const Run& run = table.run(o.run);
-    if (run.funded) at = std::max(at, run.protected_until);
+    if (!run.funded) continue;
+    if (run.workload_class == WorkloadClass::kServing) return kNever;
+    at = std::max(at, run.protected_until);
   }
   return at;
 }
@@ -105,7 +108,8 @@ class ReservationSearch {
           n.gpus < shape.gpus) {
         continue;
       }
-      candidates_.push_back({n.sessions, InterruptibleAt(n, env.table, now), pool.nodes[slot]});
+      const TimePoint at = InterruptibleAt(n, env.table, now);
+      if (at < kNever) candidates_.push_back({n.sessions, at, pool.nodes[slot]});
     }
     const std::size_t k = static_cast<std::size_t>(shape.nodes);
     if (candidates_.size() < k) return false;

@@ -314,7 +314,7 @@ class Scheduler {
     return waiting_funded_ > 0 || !unfunded_.empty() || !holds_.empty() || !reservations_.empty();
   }
 
-  // The pass (scheduler_pass.h, _holds.h, _serving.h, _promises.h).
+  // The pass (scheduler_pass.h, _holds.h, _serve.h, _promises.h).
   PolicyContext Context() const { return {tree_, ranking_, now_}; }
   auto KeyFn() const {
     return [this](AllocationId id, GpuTime used, MilliGpu entitlement) {
@@ -354,6 +354,7 @@ class Scheduler {
   // GPUs of that class in a leaf, in thousandths of its entitlement; 0: no cap.
   std::int64_t ClassCap(WorkloadClass c) const {
     if (c == WorkloadClass::kInteractive) return options_.session_cap;
+    if (c == WorkloadClass::kServing) return options_.serving_cap;
     return c == WorkloadClass::kDebug ? options_.debug_cap : 0;
   }
   bool ClassCapReached(AllocationId leaf, WorkloadClass workload_class, MilliGpu charge,
@@ -460,7 +461,7 @@ class Scheduler {
 #include "tenure/scheduler_runs.h"         // IWYU pragma: export
 #include "tenure/scheduler_scene.h"        // IWYU pragma: export
 #include "tenure/scheduler_search.h"       // IWYU pragma: export
-#include "tenure/scheduler_serving.h"      // IWYU pragma: export
+#include "tenure/scheduler_serve.h"        // IWYU pragma: export
 #include "tenure/scheduler_world.h"        // IWYU pragma: export
 
 #ifdef TENURE_PRESETS_ARE_COMPILED  // elsewhere: CMake target tenure::presets

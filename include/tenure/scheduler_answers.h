@@ -110,8 +110,7 @@ absl::StatusOr<Explanation> Scheduler<Policy>::Explain(WorkloadId id) const {
       e.reason =
           dirty_ && w.queued_since >= last_pass_ ? WaitReason::kNotConsidered
           : run.funded && ClassCapReached(run.leaf, run.workload_class, run.charge(), ranking)
-              ? (run.workload_class == WorkloadClass::kDebug ? WaitReason::kDebugCap
-                                                             : WaitReason::kSessionCap)
+              ? CapReason(run.workload_class)
           : WaitsForMaintenance(slot) ? WaitReason::kMaintenance
           : run.funded                ? WaitReason::kNoCapacity
                                       : WaitReason::kUnfundedWaits;

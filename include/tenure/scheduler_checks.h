@@ -46,6 +46,9 @@ absl::Status Scheduler<Policy>::CheckOptions(const SchedulerOptions& o) {
     return bad("session_cap is ", o.session_cap);
   }
   if (o.idle_cap < 0 || o.idle_cap > kNoIdleCap) return bad("idle_cap is ", o.idle_cap);
+  if (o.serving_cap < 0 || o.serving_cap > 1'000'000) {
+    return bad("serving_cap is ", o.serving_cap);
+  }
   if (o.debug_cap < 0 || o.debug_cap > 1'000'000) return bad("debug_cap is ", o.debug_cap);
   if (o.search.trials > plan::kMaxTrials) {
     return bad("search_trials is ", o.search.trials, ", must be at most ", plan::kMaxTrials);

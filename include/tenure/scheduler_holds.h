@@ -29,9 +29,10 @@ void Scheduler<Policy>::StartReadyHolds() {
     });
     if (!ready) continue;
     // It may have waited so long that it would still be protected when a promised start is due.
-    const TimePoint ends = shapes_[w.shape].EndsBy(now_);
-    if (std::any_of(w.nodes.begin(), w.nodes.end(),
-                    [&](NodeId id) { return !cluster_.node(id).Admits(ends); })) {
+    const Shape& shape = shapes_[w.shape];
+    if (std::any_of(w.nodes.begin(), w.nodes.end(), [&](NodeId id) {
+          return !cluster_.node(id).Admits(shape.EndsBy(now_), shape.stays());
+        })) {
       ReleaseHold(slot);
       continue;
     }

@@ -47,6 +47,9 @@ struct SchedulerOptions {
   // one may always run. 0: no cap.
   std::int64_t session_cap = 0;
   std::int64_t debug_cap = 400;
+  // The same for its services, but always: they have no end, and those within the cap are never
+  // stopped for others. 0: no cap, and they are stopped like training.
+  std::int64_t serving_cap = 1000;
   // Plan search: `search.trials` plans of a pass are tried (0: none) and the best is kept. A plan
   // may change the order of requests whose leaves' keys differ by no more than `search_tolerance`;
   // 0: it may not change any.
@@ -59,7 +62,8 @@ struct SchedulerOptions {
     ar(contract.debug_gpus, contract.refuse_livelock, ranking.level_by_level, ranking.fluid,
        ranking.gain, ranking.limit, ranking.nominal_permille, lookback, grace, tick, retry,
        lane_permille, lane_minimum, lane_gpus, express, idle_after, idle_cap, reservation,
-       preemption_rate, preemption_burst, session_cap, debug_cap, search, search_tolerance);
+       preemption_rate, preemption_burst, session_cap, debug_cap, serving_cap, search,
+       search_tolerance);
   }
 };
 

@@ -46,7 +46,7 @@ Shape Scheduler<Policy>::ShapeOf(const Run& run, const WorkloadSpec& spec) const
   s.funded = run.funded;
   if (s.funded && Banded()) s.band = BandOf(options_.contract.Protection(spec));
   s.lane = s.nodes == 1 &&
-           (!run.funded || (run.gpus() <= options_.lane_gpus &&
+           (!run.funded || (run.gpus() <= options_.lane_gpus && !s.stays() &&
                             options_.contract.Protection(spec) <= options_.lane_minimum));
   return s;
 }

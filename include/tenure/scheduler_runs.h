@@ -51,6 +51,8 @@ void Scheduler<Policy>::Place(const Run& run, std::int64_t sign) {
     ledger_.AddSessions(tree_, run.leaf, charge);
   } else if (run.workload_class == WorkloadClass::kDebug) {
     ledger_.AddDebug(tree_, run.leaf, charge);
+  } else if (run.workload_class == WorkloadClass::kServing) {
+    ledger_.AddServing(tree_, run.leaf, charge);
   }
 }
 

@@ -152,6 +152,7 @@ bool Scheduler<Policy>::DescribeJob(internal::SearchScene& scene, internal::Sear
   q.account = scene.account[r.leaf.value()];
   q.protect = internal::Minutes16(internal::MinutesUp(protection));
   q.ends = Reserves() ? internal::Minutes16(internal::MinutesUp(BandLimit(shape.band))) : q.protect;
+  if (shape.stays()) q.ends = 0xffff;
   q.pool = plan::kAnyPool;
   if (shape.type != kAnyGpuType) {
     for (std::size_t p = 0; p < cluster_.pools().size(); ++p) {
@@ -180,7 +181,8 @@ bool Scheduler<Policy>::DescribeJob(internal::SearchScene& scene, internal::Sear
     for (RunSlot slot : scene.victim) {
       const Run& run = table_.run(slot);
       Victim v{run, cluster_.node(table_.workload(slot).nodes[0]).lane,
-               ledger_.placed_charge(run.leaf), ledger_.sessions(run.leaf)};
+               ledger_.placed_charge(run.leaf), ledger_.sessions(run.leaf),
+               ledger_.serving(run.leaf)};
       std::uint8_t right = policy_.MayPreempt(context, r, v) ? plan::kAlways : plan::kNever;
       if (right != plan::kNever && run.funded) {
         v.leaf_charge = MilliGpu(0);

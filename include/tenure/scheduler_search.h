@@ -52,7 +52,7 @@ bool Scheduler<Policy>::CarryOut(const internal::SearchScene& scene, const plan:
   };
   for (NodeId id : plan.nodes) {
     const Node& n = cluster_.node(id);
-    if (!n.up() || (n.lane && !shape.lane) || !n.Admits(ends) || n.type != type ||
+    if (!n.up() || (n.lane && !shape.lane) || !n.Admits(ends, shape.stays()) || n.type != type ||
         (shape.type != kAnyGpuType && shape.type != type)) {
       return false;
     }
@@ -87,7 +87,7 @@ bool Scheduler<Policy>::MayStopAll(const Requester& r, const Shape& shape, const
         at_floor ? MilliGpu(0) : ledger_.placed_charge(run.leaf) - taken[run.leaf.value()];
     return policy_.MayPreempt(context, r,
                               Victim{run, cluster_.node(table_.workload(slot).nodes[0]).lane, left,
-                                     ledger_.sessions(run.leaf)});
+                                     ledger_.sessions(run.leaf), ledger_.serving(run.leaf)});
   };
   // Those that a floor protects come first: a floor counts what was taken before.
   for (const bool unconditional : {false, true}) {

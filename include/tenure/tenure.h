@@ -206,7 +206,8 @@ typedef enum tenure_wait_reason {
   TENURE_WAIT_SESSION_CAP = 8,    /* its allocation's sessions have all they may (session_cap) */
   TENURE_WAIT_SUSPENDED = 9,      /* waits for tenure_workload_idle(.., 0, ..) */
   TENURE_WAIT_MAINTENANCE = 10,   /* would start, were no maintenance announced */
-  TENURE_WAIT_DEBUG_CAP = 11      /* its allocation's debug work has all it may (debug_cap) */
+  TENURE_WAIT_DEBUG_CAP = 11,     /* its allocation's debug work has all it may (debug_cap) */
+  TENURE_WAIT_SERVING_CAP = 12    /* its allocation's services have all they may (serving_cap) */
 } tenure_wait_reason;
 
 /* What became of a workload that lost its run. */

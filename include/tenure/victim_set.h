@@ -51,7 +51,7 @@ struct VictimQuery {
   }
   // Whether work of this shape may start on the node when the victims are gone.
   bool Admits(const Node& node) const {
-    return node.Admits(shape.EndsBy(env.policy.now + env.wait));
+    return node.Admits(shape.EndsBy(env.policy.now + env.wait), shape.stays());
   }
 };
 

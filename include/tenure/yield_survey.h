@@ -49,9 +49,9 @@ struct VictimEnv {
                MilliGpu taken) const {
     if (run.state != WorkloadState::kRunning) return false;
     if (run.funded && (policy.now < run.protected_until || !funded_stops)) return false;
-    return rules.MayPreempt(
-        policy, requester,
-        Victim{run, lane, ledger.placed_charge(run.leaf) - taken, ledger.sessions(run.leaf)});
+    return rules.MayPreempt(policy, requester,
+                            Victim{run, lane, ledger.placed_charge(run.leaf) - taken,
+                                   ledger.sessions(run.leaf), ledger.serving(run.leaf)});
   }
 };
 

@@ -51,7 +51,8 @@ static_assert(Is(TENURE_WAIT_NONE, WaitReason::kNone) &&
               Is(TENURE_WAIT_SESSION_CAP, WaitReason::kSessionCap) &&
               Is(TENURE_WAIT_SUSPENDED, WaitReason::kSuspended) &&
               Is(TENURE_WAIT_MAINTENANCE, WaitReason::kMaintenance) &&
-              Is(TENURE_WAIT_DEBUG_CAP, WaitReason::kDebugCap));
+              Is(TENURE_WAIT_DEBUG_CAP, WaitReason::kDebugCap) &&
+              Is(TENURE_WAIT_SERVING_CAP, WaitReason::kServingCap));
 static_assert(Is(TENURE_OUTCOME_REQUEUED, LossOutcome::kRequeued) &&
               Is(TENURE_OUTCOME_FAILED, LossOutcome::kFailedByPreemption) &&
               Is(TENURE_OUTCOME_CANCELLED, LossOutcome::kCancelled) &&
@@ -89,7 +90,9 @@ const char* tenure_state_name(int32_t value) {
   // 0 is the engine's mark of an unused record.
   return value == 0 ? "unknown" : NameOf(value, WorkloadState::kSuspended);
 }
-const char* tenure_wait_reason_name(int32_t value) { return NameOf(value, WaitReason::kDebugCap); }
+const char* tenure_wait_reason_name(int32_t value) {
+  return NameOf(value, WaitReason::kServingCap);
+}
 const char* tenure_outcome_name(int32_t value) {
   return NameOf(value, LossOutcome::kFailedWithNode);
 }

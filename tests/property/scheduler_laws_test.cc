@@ -108,6 +108,7 @@ void CheckWorlds(const std::string& preset, std::uint64_t first, std::uint64_t w
     total.closed_drains += c.closed_drains;
     total.maintenance_waits += c.maintenance_waits;
     total.class_caps += c.class_caps;
+    total.serving_caps += c.serving_caps;
     total.suspended += c.suspended;
     total.boosted_passes += c.boosted_passes;
     total.rated_passes += c.rated_passes;
@@ -122,9 +123,10 @@ void CheckWorlds(const std::string& preset, std::uint64_t first, std::uint64_t w
             << total.never_fits << " never fit, " << total.promises << " promises, "
             << total.promised_starts << " promised starts, " << total.closed_drains
             << " emptied for maintenance, " << total.maintenance_waits << " waits for it, "
-            << total.class_caps << " for the cap of a class, " << total.suspended
-            << " idle sessions suspended, " << total.boosted_passes << " passes with boosts, "
-            << total.rated_passes << " with charge rates\n";
+            << total.class_caps << " for the cap of a class, " << total.serving_caps
+            << " for that of services, " << total.suspended << " idle sessions suspended, "
+            << total.boosted_passes << " passes with boosts, " << total.rated_passes
+            << " with charge rates\n";
   // The laws were put to the test.
   EXPECT_GT(total.gang_starts, 0);
   EXPECT_GT(total.hold_starts, 0);
@@ -135,6 +137,7 @@ void CheckWorlds(const std::string& preset, std::uint64_t first, std::uint64_t w
   EXPECT_GT(total.closed_drains, 0);
   EXPECT_GT(total.maintenance_waits, 0);
   EXPECT_GT(total.class_caps, 0);
+  EXPECT_GT(total.serving_caps, 0);
   EXPECT_GT(total.suspended, 0);
   EXPECT_GT(total.boosted_passes, 0);
   EXPECT_GT(total.rated_passes, 0);

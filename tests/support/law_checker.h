@@ -29,7 +29,7 @@ struct LawCounts {
   std::int64_t hold_starts = 0, preempted = 0, preempted_funded = 0, drained = 0, cancelled = 0;
   std::int64_t lost = 0, inferred = 0, never_fits = 0, promises = 0, promised_starts = 0;
   std::int64_t lost_with_node = 0, closed_drains = 0, maintenance_waits = 0, class_caps = 0,
-               suspended = 0;
+               serving_caps = 0, suspended = 0;
   std::int64_t boosted_passes = 0, rated_passes = 0;
 };
 
@@ -110,13 +110,14 @@ class LawChecker {
   }
   bool ClassCapReached(const ShadowWorkload& w) {
     return model_.ClassCap(w) > 0 && model_.OverClassCap(w, Standing(w.leaf).entitlement) &&
-           Contended(w.leaf);
+           (ShadowModel::Stays(w) || Contended(w.leaf));
   }
   bool Lane(int node) { return scheduler().cluster().node(instance_.Node(node)).lane; }
 
   // What CheckPolicy needs from before the pass.
   struct Before {
     std::vector<std::int64_t> placed;      // charge of placed runs, by allocation
+    std::vector<std::int64_t> serving;     // the part of services
     std::vector<std::int64_t> use, ahead;  // charged GPU-time
     std::vector<MilliGpu> fluid;
     std::vector<bool> contended;
@@ -157,6 +158,8 @@ std::string LawChecker<Policy>::Step(const Event& e) {
     for (int a = 0; a < static_cast<int>(model_.allocations.size()); ++a) {
       before_.placed.push_back(
           model_.Charges(a, [](const ShadowWorkload& w) { return w.funded && w.Placed(); }));
+      before_.serving.push_back(model_.Charges(
+          a, [](const ShadowWorkload& w) { return ShadowModel::Stays(w) && w.Placed(); }));
       before_.use.push_back(model_.Use(a, e.now, true) / 1000);
       before_.ahead.push_back(model_.Ahead(a, e.now));
       const AllocationStanding s = scheduler().Standing(instance_.Allocation(a), e.now).value();

@@ -94,6 +94,9 @@ void LawChecker<Policy>::CheckStop(const Response::Stopped& s, const Response& r
                " which gets no place");
         return;
       }
+      if (s.reason == StopReason::kPromise && ShadowModel::Stays(*w)) {
+        Broken(14, "the service w", s.workload.value(), " was on a promised node");
+      }
       // Uncancelled work that has its owner's consent to stop would be counted as preempted.
       if (w->cancel) Broken(10, "cancelled w", s.workload.value(), " is preempted");
       break;
@@ -207,12 +210,13 @@ void LawChecker<Policy>::CheckPolicy(const Response& r) {
         scheduler().Standing(instance_.Allocation(a), model_.now).value().entitlement);
   };
   // Charge and protected GPU-time that the pass gives to an allocation.
-  std::map<int, std::int64_t> gained, charged;
+  std::map<int, std::int64_t> gained, charged, served;
   const auto gains = [&](const Response::Placed& p) {
     const ShadowWorkload* w = model_.Find(p.workload);
     if (w == nullptr || !w->funded) return;
     const int type = model_.nodes[static_cast<std::size_t>(p.nodes[0])].spec.type;
     const std::int64_t charge = w->gpus() * model_.RateAt(type, model_.now);
+    if (ShadowModel::Stays(*w)) served[w->leaf] += charge;
     for (int a = w->leaf; a >= 0; a = model_.At(a).spec.parent) {
       gained[a] += charge;
       charged[a] += charge * model_.Protection(w->spec).count() / 1000 + 1;
@@ -253,6 +257,11 @@ void LawChecker<Policy>::CheckPolicy(const Response& r) {
     } else if constexpr (std::is_same_v<Policy, BudgetPolicy>) {
       const BudgetOptions& o = scheduler().policy().options();
       if (session && v.idle) continue;
+      if (ShadowModel::Stays(v) &&
+          (before_.serving[static_cast<std::size_t>(v.leaf)] + served[v.leaf]) * 1000 <=
+              Standing(v.leaf).entitlement.value() * o.serving_permille) {
+        Broken(9, "the service w", s.workload.value(), " is stopped inside its cap");
+      }
       const bool lane = std::any_of(v.nodes.begin(), v.nodes.end(), [&](int n) { return Lane(n); });
       if (debug && lane && v.gpus() <= 8) continue;
       if (v.leaf == w.leaf) {
@@ -348,8 +357,8 @@ void LawChecker<Policy>::SuspendIdle(const Response& r) {
   }
 }
 
-// A session or debug run that has just started is the only one of its leaf, or all fit under the
-// cap, or the leaf is offered all that it asks for.
+// A session, debug run or service that has just started is the only one of its leaf, or all fit
+// under the cap, or it is no service and the leaf is offered all that it asks for.
 template <class Policy>
 void LawChecker<Policy>::CheckClassCap(const ShadowWorkload& w, const Response& r) {
   if (model_.ClassCap(w) == 0) return;
@@ -363,7 +372,8 @@ void LawChecker<Policy>::CheckClassCap(const ShadowWorkload& w, const Response& 
   }
   if (placed > model_.Charge(w) &&
       placed * 1000 > Standing(w.leaf).entitlement.value() * model_.ClassCap(w) &&
-      before_.contended[static_cast<std::size_t>(w.leaf)] && Contended(w.leaf)) {
+      (ShadowModel::Stays(w) ||
+       (before_.contended[static_cast<std::size_t>(w.leaf)] && Contended(w.leaf)))) {
     Broken(8, "w", w.spec.id.value(), " starts beyond the cap of its class in its leaf");
   }
 }

@@ -39,7 +39,8 @@ void LawChecker<Policy>::CheckNothingIdle() {
     if (w.avoid_until > model_.now) continue;
     // One that the pass stopped may have counted when this one was looked at.
     if (model_.OverClassCap(w, Standing(w.leaf).entitlement, true) &&
-        (before_.contended[static_cast<std::size_t>(w.leaf)] || Contended(w.leaf))) {
+        (ShadowModel::Stays(w) || before_.contended[static_cast<std::size_t>(w.leaf)] ||
+         Contended(w.leaf))) {
       continue;
     }
     const bool fits = model_.Fits(w.spec, [&](int n) {
@@ -132,8 +133,11 @@ void LawChecker<Policy>::CheckExplanations() {
     counts_.never_fits += !ever;
     counts_.maintenance_waits += x.reason == WaitReason::kMaintenance;
     counts_.class_caps += x.reason == WaitReason::kSessionCap || x.reason == WaitReason::kDebugCap;
-    const WaitReason cap = w.spec.workload_class == WorkloadClass::kDebug ? WaitReason::kDebugCap
-                                                                          : WaitReason::kSessionCap;
+    counts_.serving_caps += x.reason == WaitReason::kServingCap;
+    const WaitReason cap = ShadowModel::Stays(w) ? WaitReason::kServingCap
+                           : w.spec.workload_class == WorkloadClass::kDebug
+                               ? WaitReason::kDebugCap
+                               : WaitReason::kSessionCap;
     const WaitReason expected = model_.At(w.leaf).closed          ? WaitReason::kClosed
                                 : !ever                           ? WaitReason::kNeverFits
                                 : w.state == WorkloadState::kHeld ? WaitReason::kWaitsForStop

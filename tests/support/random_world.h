@@ -128,6 +128,7 @@ inline WorldSpec RandomWorld(sim::Rng& rng, const SchedulerOptions& base) {
   o.idle_cap = rng.Chance(1, 3) ? kNoIdleCap : rng.Below(200);
   if (rng.Chance(1, 4)) o.session_cap = 1 + rng.Below(600);
   if (rng.Chance(1, 4)) o.debug_cap = 1 + rng.Below(600);
+  if (rng.Chance(1, 3)) o.serving_cap = rng.Below(1500);
   return world;
 }
 
@@ -148,7 +149,8 @@ inline std::string ToString(const WorldSpec& w) {
                   " lane ", o.lane_permille, " express ", o.express, " refuse_livelock ",
                   o.contract.refuse_livelock, " idle_after ", o.idle_after.count(), " preemption ",
                   o.preemption_rate, " ", o.preemption_burst, " idle_cap ", o.idle_cap,
-                  " session_cap ", o.session_cap, " debug_cap ", o.debug_cap, " caps");
+                  " session_cap ", o.session_cap, " debug_cap ", o.debug_cap, " serving_cap ",
+                  o.serving_cap, " caps");
   for (Duration cap : o.contract.cap) absl::StrAppend(&s, " ", cap.count());
   return s;
 }

@@ -206,10 +206,15 @@ class ShadowModel {
     }
     return sum / 1000;
   }
+  // A funded service has no end: promised nodes and the lane do not take it.
+  static bool Stays(const ShadowWorkload& w) {
+    return w.funded && w.spec.workload_class == WorkloadClass::kServing;
+  }
   // The cap on the class of `w` in its leaf, thousandths; 0: none.
   std::int64_t ClassCap(const ShadowWorkload& w) const {
     if (!w.funded) return 0;
     if (w.spec.workload_class == WorkloadClass::kInteractive) return options.session_cap;
+    if (Stays(w)) return options.serving_cap;
     return w.spec.workload_class == WorkloadClass::kDebug ? options.debug_cap : 0;
   }
   // Charge of what is placed, funded, in the leaf and of the class of `w`; with `stopping` also of
@@ -282,7 +287,9 @@ class ShadowModel {
   }
   // Whether a reserved node takes work of `w` now: its protection must be over in time.
   bool Admits(int node, const ShadowWorkload& w) const {
-    return Ends(w, now) <= ReservedAt(node) && AdmitsBeforeClosing(node, w, now);
+    const TimePoint reserved = ReservedAt(node);
+    return (reserved == kNever || (!Stays(w) && Ends(w, now) <= reserved)) &&
+           AdmitsBeforeClosing(node, w, now);
   }
   // The end of its protection after a start at `start`, rounded up as shapes are.
   TimePoint Ends(const ShadowWorkload& w, TimePoint start) const {
@@ -341,7 +348,7 @@ class ShadowModel {
   }
   // Whether a request may use lane nodes.
   bool MayUseLane(const ShadowWorkload& w) const {
-    return w.spec.nodes == 1 && (!w.funded || (w.gpus() <= options.lane_gpus.value() &&
+    return w.spec.nodes == 1 && (!w.funded || (w.gpus() <= options.lane_gpus.value() && !Stays(w) &&
                                                Protection(w.spec) <= options.lane_minimum));
   }
   bool HasLivelock(const WorkloadSpec& s) const {

@@ -295,6 +295,57 @@ TEST(BudgetPolicy, OnlyALeafThatHasNothingPlacedStopsOneFarAhead) {
   EXPECT_EQ(w.State(31), WorkloadState::kPending);
 }
 
+// Nodes are not promised that hold a service, which has no end, and a promised node takes none.
+TEST(BudgetPolicy, PromisesAndServicesKeepOutOfEachOthersWay) {
+  SchedulerOptions options = MakePreset("budget").scheduler;
+  options.lane_permille = 0;
+  options.reservation.gang = GpuCount(16);
+  options.reservation.first_credit = Duration(0);
+  options.ranking.gain = Duration(0);
+  Site<BudgetPolicy> w(3, options);
+  WorkloadSpec service = w.Job(1, w.a, 4, minutes(1));
+  service.workload_class = WorkloadClass::kServing;
+  w.Submit(service, 0);
+  w.Submit(w.Job(2, w.a, 8, hours(4)), 0);
+  w.Submit(w.Job(3, w.a, 4, hours(2)), 0);
+  ASSERT_EQ(w.DecideAndStart(0).starts.size(), 3u);
+  // The one node that is empty, and the one whose protections end last: the third has the service.
+  w.Submit(w.Job(4, w.b, 8, hours(1), 2), 60);
+  Promise promise;
+  for (std::int64_t t = 60; t <= 3600 && promise.nodes.size == 0; t += 60) {
+    const Decisions& d = w.Decide(t);
+    if (!d.promises.empty()) promise = d.promises[0];
+  }
+  EXPECT_EQ(promise.workload, WorkloadId(4));
+  EXPECT_EQ(promise.start_by, w.At(4 * 3600 + 10));
+  // Short enough to be over by then, if it had an end.
+  service.id = WorkloadId(5);
+  w.Submit(service, 3700);
+  WorkloadSpec training = w.Job(6, w.a, 1, minutes(1));
+  w.Submit(training, 3700);
+  const Decisions d = w.Decide(3700);
+  ASSERT_EQ(d.starts.size(), 1u);
+  EXPECT_EQ(d.starts[0].workload, WorkloadId(6));
+}
+
+// A run that is about to save its work is left alone, but for half of the time at most.
+TEST(BudgetPolicy, SavingOftenProtectsNobody) {
+  SchedulerOptions options = MakePreset("budget").scheduler;
+  options.lane_permille = 0;
+  options.reservation.gang = GpuCount(0);
+  Site<BudgetPolicy> w(1, options);
+  for (std::uint64_t id : {1u, 2u}) {
+    WorkloadSpec saves = w.Job(id, w.a, 4, hours(1));
+    saves.checkpoint_interval = minutes(10);
+    w.Submit(saves, 0);
+  }
+  ASSERT_EQ(w.DecideAndStart(0).starts.size(), 2u);
+  w.Submit(w.Job(3, w.b, 4, hours(1)), 3 * 3600);
+  const auto stops = [&](int minute) { return w.Decide(3 * 3600 + 60 * minute).stops.size(); };
+  EXPECT_EQ(stops(6), 0u) << "saves in four minutes";
+  EXPECT_EQ(stops(14), 1u) << "saved four minutes ago";
+}
+
 TEST(Scheduler, OptionsThatWouldOverflowAreRefused) {
   const auto refused = [](auto change) {
     SchedulerOptions o;

@@ -2,8 +2,8 @@
 //
 // Scheduler: whose request a pass places next, and where. Included by scheduler.h; not for direct
 // use.
-#ifndef TENURE_SCHEDULER_SERVING_H_
-#define TENURE_SCHEDULER_SERVING_H_
+#ifndef TENURE_SCHEDULER_SERVE_H_
+#define TENURE_SCHEDULER_SERVE_H_
 
 #include "tenure/scheduler.h"
 
@@ -95,11 +95,13 @@ bool Scheduler<Policy>::ClassCapReached(AllocationId leaf, WorkloadClass workloa
                                         MilliGpu charge, const Ranking& ranking) const {
   const std::int64_t cap = ClassCap(workload_class);
   if (cap == 0) return false;
-  const bool session = workload_class == WorkloadClass::kInteractive;
-  const MilliGpu placed = session ? ledger_.sessions(leaf) : ledger_.debug(leaf);
+  const bool serving = workload_class == WorkloadClass::kServing;
+  const MilliGpu placed = serving                                         ? ledger_.serving(leaf)
+                          : workload_class == WorkloadClass::kInteractive ? ledger_.sessions(leaf)
+                                                                          : ledger_.debug(leaf);
   return placed > MilliGpu(0) &&
          (placed + charge).value() * 1000 > ranking.entitlement(leaf).value() * cap &&
-         ranking.natural(leaf) < ranking.demand(leaf);
+         (serving || ranking.natural(leaf) < ranking.demand(leaf));
 }
 
 // Tries requests of `leaf` until one is placed (true) or none is left for this tier (false).
@@ -242,4 +244,4 @@ void Scheduler<Policy>::FillUnfunded() {
 
 }  // namespace tenure
 
-#endif  // TENURE_SCHEDULER_SERVING_H_
+#endif  // TENURE_SCHEDULER_SERVE_H_
