@@ -75,7 +75,8 @@ class VictimSearch {
             NodeId avoid, Plan& plan) {
     plan.Clear();
     set_.Resize(env);
-    const Query<Policy> q{env, policy, requester, shape};
+    const Query<Policy> q{env, policy, requester, shape, verdicts_};
+    judged_ = false;
     const bool shared = Shared<Policy>(shape);
     YieldSurvey* known = shared ? SharedSurvey<Policy>(requester) : nullptr;
     if (known == nullptr) {
@@ -92,6 +93,7 @@ class VictimSearch {
       if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
       if (survey.NodesWith(env.cluster, p, shape.gpus, shape.lane) < shape.nodes) continue;
       survey.Candidates(env.cluster, p, shape.gpus, shape.lane, slots_);
+      Judge(q);
       if (shape.nodes == 1) {
         FindOne(q, pool, avoid, best, plan);
       } else if (best.cost < 0) {
@@ -117,6 +119,13 @@ class VictimSearch {
   YieldSurvey* SharedSurvey(const Requester& requester) {
     if (surveyed_[0] && !StopsMore<Policy>(requester)) return &shared_survey_[0];
     return surveyed_[1] ? &shared_survey_[1] : nullptr;
+  }
+
+  // Before nodes are evaluated for a query.
+  template <class Policy>
+  void Judge(const Query<Policy>& q) {
+    if (!judged_) verdicts_.Ask(q.env, q.policy, q.requester);
+    judged_ = true;
   }
 
   // The best node so far.
@@ -208,9 +217,10 @@ class VictimSearch {
     });
     // All others, cheapest first.
     for (const VictimOrder::Entry& e : order_.pool(p)) {
-      if (best.cost >= 0 && e.density > best.cost / gpus) break;
-      if (!Full(q, q.env.cluster.node(pool.nodes[e.slot]))) continue;
-      if (!too_dear(e.density, gpus, e.slot)) Consider(q, pool, e.slot, avoid, best, plan);
+      if (too_dear(e.density, gpus, e.slot)) break;  // and so are those that follow
+      if (Full(q, q.env.cluster.node(pool.nodes[e.slot]))) {
+        Consider(q, pool, e.slot, avoid, best, plan);
+      }
     }
   }
 
@@ -232,18 +242,27 @@ class VictimSearch {
       std::sort(rest.begin(), rest.end());
     }
 
-    void More(std::int64_t limit) {
+    void More(const GangAssembly::Rank& limit) {
       const auto& rest = search_.partly_free_;
       const auto& full = search_.gang_order_.pool(p_);
       while (true) {
         while (next_full_ < full.size() && !Full(q_, NodeAt(full[next_full_].slot))) ++next_full_;
         const bool any_full = next_full_ < full.size(), any_rest = next_rest_ < rest.size();
         if (!any_full && !any_rest) return;
-        const std::int64_t at_full = any_full ? full[next_full_].density * q_.shape.gpus : 0;
-        const bool take_rest = any_rest && (!any_full || rest[next_rest_].density <= at_full);
-        const std::int64_t bound = take_rest ? rest[next_rest_].density : at_full;
-        if (bound > std::min(limit, search_.gang_.cheapest())) return;
-        Offer(pool_.nodes[take_rest ? rest[next_rest_++].slot : full[next_full_++].slot]);
+        VictimOrder::Entry next = any_rest ? rest[next_rest_] : VictimOrder::kLast;
+        bool take_rest = true;
+        if (any_full) {
+          const VictimOrder::Entry other{full[next_full_].density * q_.shape.gpus,
+                                         full[next_full_].slot};
+          take_rest = next < other;
+          if (!take_rest) next = other;
+        }
+        if (GangAssembly::Rank{next.density, next.density, next.slot} >
+            std::min(limit, search_.gang_.first())) {
+          return;
+        }
+        ++(take_rest ? next_rest_ : next_full_);
+        Offer(pool_.nodes[next.slot]);
       }
     }
     void Reached(NodeId id) {
@@ -278,6 +297,7 @@ class VictimSearch {
       order.Build(q.env, q.policy, gang ? VictimOrder::Cost::kShared : VictimOrder::Cost::kWhole);
     }
     ordered = true;
+    Judge(q);
     Choice best;
     for (std::size_t p = 0; p < q.env.cluster.pools().size(); ++p) {
       if (q.shape.type != kAnyGpuType && q.shape.type != q.env.cluster.pools()[p].type) continue;
@@ -326,7 +346,9 @@ class VictimSearch {
   YieldSurvey own_survey_;
   std::vector<std::uint32_t> slots_;  // of nodes that yield enough, ascending
 
-  VictimSet set_;  // of a node
+  GroupVerdicts verdicts_;
+  bool judged_ = false;  // verdicts_ are of the present query
+  VictimSet set_;        // of a node
   GangAssembly gang_;
   std::vector<VictimOrder::Entry> partly_free_;  // of a gang: what their nodes cost at least
 };

@@ -89,7 +89,7 @@ class StoppableRuns {
     if (slot >= positions_.size()) return;
     const Position p = positions_[slot];
     positions_[slot] = Position();
-    if (p.group == kNone) return;
+    if (p.group == kNoGroup) return;
     Slotted& s = groups_[p.group];
     idle_ -= s.group.idle;
     const Member last = s.group.members.back();
@@ -107,20 +107,25 @@ class StoppableRuns {
     }
   }
 
+  static constexpr std::uint32_t kNoGroup = 0xffffffffu;
+
   // The groups that have runs, as arguments of group().
   const std::vector<std::uint32_t>& occupied() const { return occupied_; }
+  std::size_t groups() const { return groups_.size(); }  // with and without runs
+  // That of a run; kNoGroup: it may not be stopped.
+  std::uint32_t GroupOf(RunSlot slot) const {
+    return slot < positions_.size() ? positions_[slot].group : kNoGroup;
+  }
   const Group& group(std::uint32_t i) const { return groups_[i].group; }
   std::size_t idle() const { return idle_; }  // runs in groups of idle sessions
 
  private:
-  static constexpr std::uint32_t kNone = 0xffffffffu;
-
   struct Slotted {
     Group group;
     std::uint32_t place = 0;  // in occupied_, while it has runs
   };
   struct Position {
-    std::uint32_t group = kNone;
+    std::uint32_t group = kNoGroup;
     std::uint32_t index = 0;
     TimePoint next = kNever;  // time alone changes its group then
   };
