@@ -35,6 +35,7 @@
 #include "tenure/victim_order.h"
 #include "tenure/victim_set.h"
 #include "tenure/workload_table.h"
+#include "tenure/yield_bound.h"
 #include "tenure/yield_survey.h"
 
 namespace tenure {
@@ -65,7 +66,8 @@ class VictimSearch {
   // Forgets all: time has passed, or runs have become stoppable.
   void BeginPass() {
     BeginRound();
-    ordered_ = gang_ordered_ = false;
+    ordered_ = gang_ordered_ = bounded_ = false;
+    stopped_.clear();
     plans_in_pass_ = 0;
   }
 
@@ -80,7 +82,10 @@ class VictimSearch {
     const bool shared = Shared<Policy>(shape);
     YieldSurvey* known = shared ? SharedSurvey<Policy>(requester) : nullptr;
     if (known == nullptr) {
-      if (FindInOrder(q, avoid, plan)) return true;
+      if (FindInOrder(q, avoid, plan)) {
+        stopped_.insert(stopped_.end(), plan.victims.begin(), plan.victims.end());
+        return true;
+      }
       const bool more = StopsMore<Policy>(requester);
       known = shared ? &shared_survey_[more] : &own_survey_;
       known->Measure(env, policy, requester);
@@ -100,8 +105,10 @@ class VictimSearch {
         FindGang(q, pool, best.cost, plan);
       }
     }
-    plans_in_pass_ += best.cost >= 0;
-    return best.cost >= 0;
+    if (best.cost < 0) return false;
+    ++plans_in_pass_;
+    stopped_.insert(stopped_.end(), plan.victims.begin(), plan.victims.end());
+    return true;
   }
 
  private:
@@ -126,6 +133,21 @@ class VictimSearch {
   void Judge(const Query<Policy>& q) {
     if (!judged_) verdicts_.Ask(q.env, q.policy, q.requester);
     judged_ = true;
+  }
+
+  // Before nodes are looked at in order.
+  template <class Policy>
+  void Bound(const Query<Policy>& q) {
+    if (!bounded_) bound_.Reset(q.env);
+    bounded_ = true;
+    for (RunSlot run : stopped_) bound_.Stopped(q.env, run);
+    stopped_.clear();
+    bound_.Update(q.env, verdicts_);
+  }
+  // Whether the node may yield enough.
+  template <class Policy>
+  bool Hopeful(const Query<Policy>& q, NodeId id) const {
+    return bound_.Of(q.env.cluster.node(id), id) >= q.shape.gpus;
   }
 
   // The best node so far.
@@ -209,16 +231,17 @@ class VictimSearch {
       return density * needed == best.cost && slot >= best.slot;
     };
     VisitPartlyFree(q, pool, [&](std::uint32_t slot) {
-      const std::int32_t soon = q.env.cluster.node(pool.nodes[slot]).soon();
-      const std::int64_t density = order_.density(pool.nodes[slot]);
-      const bool hopeless = soon < gpus && (density == VictimOrder::kNoVictims ||
-                                            too_dear(density, gpus - soon, slot));
+      const NodeId id = pool.nodes[slot];
+      const std::int32_t soon = q.env.cluster.node(id).soon();
+      const bool hopeless =
+          !Hopeful(q, id) || (soon < gpus && too_dear(order_.density(id), gpus - soon, slot));
       if (!hopeless) Consider(q, pool, slot, avoid, best, plan);
     });
     // All others, cheapest first.
     for (const VictimOrder::Entry& e : order_.pool(p)) {
       if (too_dear(e.density, gpus, e.slot)) break;  // and so are those that follow
-      if (Full(q, q.env.cluster.node(pool.nodes[e.slot]))) {
+      const NodeId id = pool.nodes[e.slot];
+      if (Hopeful(q, id) && Full(q, q.env.cluster.node(id))) {
         Consider(q, pool, e.slot, avoid, best, plan);
       }
     }
@@ -272,7 +295,7 @@ class VictimSearch {
    private:
     const Node& NodeAt(std::uint32_t slot) const { return q_.env.cluster.node(pool_.nodes[slot]); }
     void Offer(NodeId id) {
-      if (!search_.gang_.Offered(id)) search_.gang_.Offer(q_, id);
+      if (search_.Hopeful(q_, id) && !search_.gang_.Offered(id)) search_.gang_.Offer(q_, id);
     }
 
     VictimSearch& search_;
@@ -298,6 +321,7 @@ class VictimSearch {
     }
     ordered = true;
     Judge(q);
+    Bound(q);
     Choice best;
     for (std::size_t p = 0; p < q.env.cluster.pools().size(); ++p) {
       if (q.shape.type != kAnyGpuType && q.shape.type != q.env.cluster.pools()[p].type) continue;
@@ -339,6 +363,9 @@ class VictimSearch {
 
   VictimOrder order_, gang_order_;
   bool ordered_ = false, gang_ordered_ = false;  // the orders are of this pass
+  YieldBound bound_;
+  bool bounded_ = false;          // bound_ is of this pass
+  std::vector<RunSlot> stopped_;  // victims of plans, which bound_ may still count
   int plans_in_pass_ = 0;
   // Of this round, by a request that stops no more than others, and by one that does.
   std::array<bool, 2> surveyed_{};

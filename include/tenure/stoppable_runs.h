@@ -40,10 +40,11 @@ class StoppableRuns {
   struct Group {
     AllocationId leaf;
     bool funded = false;
-    bool session = false;  // interactive, funded
-    bool idle = false;     // sessions reported so
-    bool lane = false;     // on a lane node
-    bool quiet = false;    // funded, before PolicyDefaults::QuietUntil
+    bool session = false;   // interactive, funded
+    bool idle = false;      // sessions reported so
+    bool lane = false;      // on a lane node
+    bool quiet = false;     // funded, before PolicyDefaults::QuietUntil
+    MilliGpu least_charge;  // of a run in it, or less
     std::vector<Member> members;
   };
 
@@ -55,7 +56,8 @@ class StoppableRuns {
     for (RunSlot slot = 0; slot < table.slots(); ++slot) Update(policy, cluster, table, slot, now);
   }
 
-  // To be called whenever state, funding, class, idleness or protection of the run has changed.
+  // To be called whenever state, funding, class, charge, idleness or protection of the run has
+  // changed.
   template <class Policy>
   void Update(const Policy& policy, const Cluster& cluster, const WorkloadTable& table,
               RunSlot slot, TimePoint now) {
@@ -159,7 +161,9 @@ class StoppableRuns {
     if (s.group.members.empty()) {
       s.place = static_cast<std::uint32_t>(occupied_.size());
       occupied_.push_back(g);
+      s.group.least_charge = run.charge();
     }
+    s.group.least_charge = std::min(s.group.least_charge, run.charge());
     idle_ += group.idle;
     positions_[slot].group = g;
     positions_[slot].index = static_cast<std::uint32_t>(s.group.members.size());

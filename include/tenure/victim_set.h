@@ -27,6 +27,7 @@
 #include "tenure/policy.h"
 #include "tenure/types.h"
 #include "tenure/workload_table.h"
+#include "tenure/yield_bound.h"
 #include "tenure/yield_survey.h"
 
 namespace tenure {
@@ -41,28 +42,6 @@ struct Plan {
   }
 };
 
-// What the policy says about the groups of runs that the contract lets it stop, for one requester.
-// Valid until a run, a placement or a key changes.
-class GroupVerdicts {
- public:
-  // O(groups).
-  template <class Policy>
-  void Ask(const VictimEnv& env, const Policy& policy, const Requester& requester) {
-    verdicts_.resize(env.stoppable.groups());
-    for (std::uint32_t g : env.stoppable.occupied()) {
-      verdicts_[g] = env.Judge(policy, requester, env.stoppable.group(g));
-    }
-  }
-  // Of the group of a run; kNone if the contract protects it.
-  GroupVerdict Of(const StoppableRuns& stoppable, RunSlot run) const {
-    const std::uint32_t group = stoppable.GroupOf(run);
-    return group == StoppableRuns::kNoGroup ? GroupVerdict::kNone : verdicts_[group];
-  }
-
- private:
-  std::vector<GroupVerdict> verdicts_;  // by group; of those without runs out of date
-};
-
 // Who asks for what, of whom.
 template <class Policy>
 struct VictimQuery {
@@ -73,10 +52,12 @@ struct VictimQuery {
   const GroupVerdicts& verdicts;
 
   // True: it may not be stopped, whatever else is.
-  bool Spares(RunSlot run) const { return verdicts.Of(env.stoppable, run) == GroupVerdict::kNone; }
+  bool Spares(RunSlot run) const {
+    return verdicts.OfRun(env.stoppable, run) == GroupVerdict::kNone;
+  }
   bool MayStop(RunSlot slot, const Run& run, bool lane, MilliGpu taken) const {
     const bool surely =
-        taken == MilliGpu(0) && verdicts.Of(env.stoppable, slot) == GroupVerdict::kAll;
+        taken == MilliGpu(0) && verdicts.OfRun(env.stoppable, slot) == GroupVerdict::kAll;
     return surely || env.MayStop(policy, requester, run, lane, taken);
   }
   // Whether work of this shape may start on the node when the victims are gone.

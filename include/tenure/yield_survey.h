@@ -61,7 +61,7 @@ struct VictimEnv {
     return rules.JudgeGroup(
         policy, requester,
         {group.leaf, group.funded, group.session, group.idle, group.lane, group.quiet,
-         ledger.placed_charge(group.leaf), ledger.sessions(group.leaf)});
+         group.least_charge, ledger.placed_charge(group.leaf), ledger.sessions(group.leaf)});
   }
 };
 
