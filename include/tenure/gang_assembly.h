@@ -65,7 +65,9 @@ class GangAssembly {
     alone_.Clear();
   }
 
-  // Makes the node a candidate; false: it cannot be had. Once for each node.
+  // Makes the node a candidate; false: it cannot be had. Once for each node. One whose cheapest
+  // victims exhaust what their leaf may lose before there is room cannot be had alone, but perhaps
+  // once other nodes have been chosen and those victims are spared.
   template <class Policy>
   bool Offer(const VictimQuery<Policy>& q, NodeId id) {
     const Node& node = q.env.cluster.node(id);
@@ -73,11 +75,12 @@ class GangAssembly {
     place_[id.value()] = kOut;
     if (!q.Admits(node)) return false;
     const std::int64_t cost = alone_.Evaluate(q, node, q.shape.nodes);
-    if (cost < 0) return false;
+    const std::int64_t floor = alone_.Floor();
+    if (floor < 0) return false;
     const auto place = static_cast<std::uint32_t>(able_.size());
     place_[id.value()] = place;
-    able_.push_back({cost, id, node.slot, 0});
-    Push(alone_.Floor(), place);
+    able_.push_back({cost < 0 ? kLast.alone : cost, id, node.slot, 0});
+    Push(floor, place);
     return true;
   }
   bool Offered(NodeId id) const { return place_[id.value()] != kUnseen; }
@@ -131,7 +134,7 @@ class GangAssembly {
 
  private:
   struct Candidate {
-    std::int64_t alone;  // what it costs if nothing else is chosen
+    std::int64_t alone;  // what it costs if nothing else is chosen; kLast.alone: cannot be had
     NodeId node;
     std::uint32_t slot;     // of the node in its pool
     std::uint32_t version;  // bounds of older ones are void
