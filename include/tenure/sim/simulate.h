@@ -18,7 +18,8 @@
 // stop.
 //
 // Deterministic: the same world and options give the same decisions (`decision_digest`). Complexity
-// O(E log E + passes) for E events; memory O(jobs).
+// O(E log E + passes) for E events; memory O(jobs in the system at once) and 40 bytes a job of the
+// trace, of which 36 are its times for the figures (metrics.h).
 #ifndef TENURE_SIM_SIMULATE_H_
 #define TENURE_SIM_SIMULATE_H_
 
@@ -39,6 +40,7 @@
 #include "absl/strings/str_cat.h"
 #include "tenure/sim/engine.h"
 #include "tenure/sim/faults.h"
+#include "tenure/sim/live_jobs.h"
 #include "tenure/sim/metrics.h"
 #include "tenure/sim/policies.h"
 #include "tenure/sim/result.h"
@@ -104,7 +106,8 @@ class Simulation {
   absl::StatusOr<Metrics> Run(const ProgressFn& progress);
 
  private:
-  enum class Phase : std::uint8_t { kUnseen, kWaiting, kRunning, kOver };
+  enum class Phase : std::uint8_t { kWaiting, kRunning };
+  // Of a job that has been submitted and is not over.
   struct Job {
     std::int64_t saved_us = 0;  // productive time that is not lost any more
     TimePoint start{};
@@ -112,7 +115,7 @@ class Simulation {
     RunNumber run;
     std::uint32_t serial = 0;   // of the run, counted over all attempts
     std::uint32_t attempt = 0;  // resubmissions after a loss
-    Phase phase = Phase::kUnseen;
+    Phase phase = Phase::kWaiting;
     bool stopped_before = false;
     bool stopping = false;  // in its grace
   };
@@ -214,7 +217,7 @@ class Simulation {
   FaultModel faults_;  // for what does not depend on hosts
   Hosts hosts_;
   TimelineRecorder timeline_;
-  std::vector<Job> jobs_;
+  LiveJobs<Job> jobs_;
   // Only where hosts change: who runs where, and what is promised on which nodes.
   std::vector<std::vector<NodeId>> nodes_of_;
   std::vector<std::vector<std::uint32_t>> on_node_;
@@ -300,12 +303,11 @@ inline absl::Status Simulation::SubmitJob(std::uint32_t job, TimePoint now) {
 inline absl::Status Simulation::Arrive(std::uint32_t job, TimePoint now) {
   const JobRow& row = world_.jobs[job];
   recorder_.Submitted(job, now);
-  jobs_[job].phase = Phase::kWaiting;
   if (row.nodes > world_.cluster.nodes || row.gpus_per_node > world_.cluster.gpus_per_node) {
     recorder_.NeverFits(job, now);
-    jobs_[job].phase = Phase::kOver;
     return absl::OkStatus();
   }
+  jobs_.Add(job);
   if (row.patience_us > 0) {
     events_.push({now + Us(row.patience_us), Kind::kWithdraw, job, 0});
   }
@@ -313,37 +315,39 @@ inline absl::Status Simulation::Arrive(std::uint32_t job, TimePoint now) {
 }
 
 inline absl::Status Simulation::Handle(const Event& e) {
-  Job& j = jobs_[e.job];
+  if (!jobs_.contains(e.job)) return absl::OkStatus();
+  const Job j = jobs_[e.job];
+  const WorkloadId id = IdOf(e.job);
   const JobRow& row = world_.jobs[e.job];
   switch (e.kind) {
     case Kind::kFinish:
       if (j.phase != Phase::kRunning || j.serial != e.serial) return absl::OkStatus();
-      j.phase = Phase::kOver;
       LeaveNodes(e.job);
+      jobs_.Remove(e.job);
       timeline_.Ended(e.job, RunEnd::kFinished, e.time);
       recorder_.Finished(e.job, e.time);
-      return engine_.ReportEnded(IdOf(e.job), j.run, e.time);
+      return engine_.ReportEnded(id, j.run, e.time);
     case Kind::kStopped:
       if (j.phase != Phase::kRunning || j.serial != e.serial) return absl::OkStatus();
       return Stopped(e.job, e.time);
     case Kind::kWithdraw:
       if (j.phase != Phase::kWaiting || j.serial != 0) return absl::OkStatus();
-      j.phase = Phase::kOver;
+      jobs_.Remove(e.job);
       ForgetPromise(e.job);
       recorder_.Withdrawn(e.job, e.time);
-      return engine_.Cancel(IdOf(e.job), e.time);
+      return engine_.Cancel(id, e.time);
     case Kind::kIdle:
       if (j.phase != Phase::kRunning || j.serial != e.serial || j.stopping ||
           row.klass() != WorkloadClass::kInteractive)
         return absl::OkStatus();
-      return engine_.ReportIdle(IdOf(e.job), true, e.time);
+      return engine_.ReportIdle(id, true, e.time);
     case Kind::kWake:
       if (j.phase != Phase::kWaiting || j.serial != e.serial) return absl::OkStatus();
-      return engine_.ReportIdle(IdOf(e.job), false, e.time);
+      return engine_.ReportIdle(id, false, e.time);
     case Kind::kNight:
       if (j.phase != Phase::kRunning || j.serial != e.serial || j.stopping) return absl::OkStatus();
       events_.push({NightOrDay(e.time), Kind::kNight, e.job, e.serial});
-      return engine_.ReportIdle(IdOf(e.job), IsNight(e.time), e.time);
+      return engine_.ReportIdle(id, IsNight(e.time), e.time);
   }
   return absl::InternalError("unknown event");
 }
@@ -396,12 +400,11 @@ inline absl::Status Simulation::Stopped(std::uint32_t job, TimePoint now) {
 inline absl::Status Simulation::Inspect() {
   if (options_.inspection == nullptr) return absl::OkStatus();
   const std::uint32_t job = options_.inspection->job;
-  if (job >= jobs_.size()) {
+  if (job >= jobs_.jobs()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("job is ", job, ", the world has ", jobs_.size()));
+        absl::StrCat("job is ", job, ", the world has ", jobs_.jobs()));
   }
-  const Phase phase = jobs_[job].phase;
-  if (phase != Phase::kWaiting && phase != Phase::kRunning) return absl::OkStatus();
+  if (!jobs_.contains(job)) return absl::OkStatus();
   absl::StatusOr<Explanation> explanation = engine_.Explain(IdOf(job));
   if (!explanation.ok()) return explanation.status();
   options_.inspection->explanation = *explanation;
@@ -420,8 +423,9 @@ inline bool Simulation::IsIdle(std::uint32_t job, TimePoint now) const {
 inline absl::Status Simulation::AskForecast(TimePoint now) {
   next_forecast_ = now + options_.forecast_interval;
   std::vector<std::uint32_t> waiting;
-  for (std::uint32_t job = 0; job < jobs_.size(); ++job) {
-    if (jobs_[job].phase == Phase::kWaiting && world_.jobs[job].funded()) waiting.push_back(job);
+  for (std::uint32_t job = 0; job < jobs_.jobs(); ++job) {
+    const bool waits = jobs_.contains(job) && jobs_[job].phase == Phase::kWaiting;
+    if (waits && world_.jobs[job].funded()) waiting.push_back(job);
   }
   if (waiting.empty()) return absl::OkStatus();
   Rng rng(static_cast<std::uint64_t>(now.time_since_epoch().count()), waiting.size());
