@@ -10,13 +10,13 @@
 // k times the node with the least marginal cost, of equals the one that costs least alone, then the
 // first in order. What is chosen makes the runs on other nodes dearer (fewer may be stopped, shared
 // victims are spread over fewer nodes) unless a victim runs on them, too. So a floor under the cost
-// of a node (VictimSet::Floor) holds from then on, and only nodes with a floor below the best cost
+// of a node (VictimSet::Floor) holds from then on, and only nodes that may come before the best one
 // are evaluated anew. A source that knows what nodes cost at least may therefore offer them late,
-// when nothing cheaper is left.
+// when nothing that may come before them is left.
 //
 // Complexity: as many evaluations (victim_set.h) as there are nodes offered, and for each of the k
-// one for each node whose floor is below the cost of the one chosen. Deterministic; the order of
-// the offers carries no meaning.
+// one for each node that may come before the one chosen. Deterministic; the order of the offers
+// carries no meaning.
 #ifndef TENURE_GANG_ASSEMBLY_H_
 #define TENURE_GANG_ASSEMBLY_H_
 
@@ -34,12 +34,23 @@ namespace tenure {
 
 // The source of an assembly whose candidates have all been offered before.
 struct AllOffered {
-  void More(std::int64_t) const {}
+  template <class Rank>
+  void More(const Rank&) const {}
   void Reached(NodeId) const {}
 };
 
 class GangAssembly {
  public:
+  // The order in which nodes are chosen. A node whose cost is only known to be at least something
+  // comes at its rank by that or later.
+  struct Rank {
+    std::int64_t cost, alone;
+    std::uint32_t slot;  // of the node in its pool
+    friend auto operator<=>(const Rank&, const Rank&) = default;
+  };
+  static constexpr Rank kLast{std::numeric_limits<std::int64_t>::max(),
+                              std::numeric_limits<std::int64_t>::max(), 0xffffffffu};
+
   // Forgets all candidates.
   template <class Policy>
   void Begin(const VictimQuery<Policy>& q) {
@@ -54,7 +65,9 @@ class GangAssembly {
     alone_.Clear();
   }
 
-  // Makes the node a candidate; false: it cannot be had. Once for each node.
+  // Makes the node a candidate; false: it cannot be had. Once for each node. One whose cheapest
+  // victims exhaust what their leaf may lose before there is room cannot be had alone, but perhaps
+  // once other nodes have been chosen and those victims are spared.
   template <class Policy>
   bool Offer(const VictimQuery<Policy>& q, NodeId id) {
     const Node& node = q.env.cluster.node(id);
@@ -62,24 +75,22 @@ class GangAssembly {
     place_[id.value()] = kOut;
     if (!q.Admits(node)) return false;
     const std::int64_t cost = alone_.Evaluate(q, node, q.shape.nodes);
-    if (cost < 0) return false;
+    const std::int64_t floor = alone_.Floor();
+    if (floor < 0) return false;
     const auto place = static_cast<std::uint32_t>(able_.size());
     place_[id.value()] = place;
-    able_.push_back({cost, id, node.slot, 0});
-    Push(alone_.Floor(), place);
+    able_.push_back({cost < 0 ? kLast.alone : cost, id, node.slot, 0});
+    Push(floor, place);
     return true;
   }
   bool Offered(NodeId id) const { return place_[id.value()] != kUnseen; }
-  // A candidate costs at least this now; no candidate: the largest number.
-  std::int64_t cheapest() const {
-    return bounds_.empty() ? std::numeric_limits<std::int64_t>::max() : bounds_.front().cost;
-  }
+  // No candidate comes before this.
+  Rank first() const { return bounds_.empty() ? kLast : bounds_.front().rank; }
 
   // True if a set of shape.nodes candidates was found that costs less than `best` (any, if that is
   // negative); it is in `best` and `plan`. To be called once after Begin. `source.More(limit)`
-  // offers every node that was not offered yet and may alone cost no more than `limit` and
-  // cheapest(); `source.Reached(id)` offers a node that has not been offered if it is a candidate
-  // at all.
+  // offers every node that was not offered yet and may come before `limit` and first();
+  // `source.Reached(id)` offers a node that has not been offered if it is a candidate at all.
   template <class Policy, class Source>
   bool Assemble(const VictimQuery<Policy>& q, Source&& source, std::int64_t& best, Plan& plan) {
     const std::size_t k = static_cast<std::size_t>(q.shape.nodes);
@@ -123,15 +134,15 @@ class GangAssembly {
 
  private:
   struct Candidate {
-    std::int64_t alone;  // what it costs if nothing else is chosen
+    std::int64_t alone;  // what it costs if nothing else is chosen; kLast.alone: cannot be had
     NodeId node;
     std::uint32_t slot;     // of the node in its pool
     std::uint32_t version;  // bounds of older ones are void
   };
-  // The candidate is not had for less.
+  // The candidate does not come before `rank`.
   struct Bound {
-    std::int64_t cost, alone;
-    std::uint32_t slot, place, version;
+    Rank rank;
+    std::uint32_t place, version;
   };
   // Places of nodes that are no candidates: not offered; chosen, or not to be had.
   static constexpr std::uint32_t kUnseen = 0xffffffffu, kOut = 0xfffffffeu;
@@ -143,8 +154,8 @@ class GangAssembly {
     bool found = false;
     Bound best{};
     while (true) {
-      source.More(found ? best.cost : std::numeric_limits<std::int64_t>::max());
-      if (bounds_.empty() || (found && bounds_.front().cost > best.cost)) break;
+      source.More(found ? best.rank : kLast);
+      if (bounds_.empty() || (found && bounds_.front().rank > best.rank)) break;
       const Bound top = Pop();
       if (top.version != able_[top.place].version) continue;
       const std::int64_t cost =
@@ -154,27 +165,24 @@ class GangAssembly {
       }
       if (cost < 0) continue;
       const Bound now = BoundOf(cost, top.place);
-      if (!found || Dearer(best, now)) best = now;
+      if (!found || Later(best, now)) best = now;
       found = true;
     }
-    for (const Bound& b : looked_at_) Push(b.cost, b.place);
+    for (const Bound& b : looked_at_) Push(b.rank.cost, b.place);
     return found ? best.place : kOut;
   }
 
   Bound BoundOf(std::int64_t cost, std::uint32_t place) const {
     const Candidate& c = able_[place];
-    return {cost, c.alone, c.slot, place, c.version};
+    return {{cost, c.alone, c.slot}, place, c.version};
   }
-  static bool Dearer(const Bound& a, const Bound& b) {
-    if (a.cost != b.cost) return a.cost > b.cost;
-    return a.alone != b.alone ? a.alone > b.alone : a.slot > b.slot;
-  }
+  static bool Later(const Bound& a, const Bound& b) { return a.rank > b.rank; }
   void Push(std::int64_t cost, std::uint32_t place) {
     bounds_.push_back(BoundOf(cost, place));
-    std::push_heap(bounds_.begin(), bounds_.end(), Dearer);
+    std::push_heap(bounds_.begin(), bounds_.end(), Later);
   }
   Bound Pop() {
-    std::pop_heap(bounds_.begin(), bounds_.end(), Dearer);
+    std::pop_heap(bounds_.begin(), bounds_.end(), Later);
     const Bound top = bounds_.back();
     bounds_.pop_back();
     return top;
@@ -215,7 +223,7 @@ class GangAssembly {
   std::vector<std::uint32_t> place_;  // by node: in able_
   std::vector<NodeId> seen_;          // nodes that were offered
   std::vector<Candidate> able_;
-  std::vector<Bound> bounds_;  // heap, cheapest first
+  std::vector<Bound> bounds_;  // heap, first rank first
   std::vector<Bound> looked_at_;
   VictimSet set_;    // of what is chosen
   VictimSet alone_;  // empty

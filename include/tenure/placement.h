@@ -125,17 +125,31 @@ class CountBlocks {
   }
   // The largest count of block `b`, or 0; of those below `limit`.
   std::int32_t Largest(std::size_t b) const {
-    std::int32_t largest = 0;
-    for (std::int32_t n : (*this)[b]) largest = std::max(largest, n);
-    return largest;
+    return Fold(b, 0, [](std::int32_t x, std::int32_t n) { return std::max(x, n); });
   }
   std::int32_t LargestBelow(std::size_t b, std::int32_t limit) const {
-    std::int32_t largest = 0;
-    for (std::int32_t n : (*this)[b]) largest = std::max(largest, n < limit ? n : 0);
-    return largest;
+    return Fold(b, 0,
+                [&](std::int32_t x, std::int32_t n) { return std::max(x, n < limit ? n : 0); });
+  }
+  // The smallest that is >= need, or kMany.
+  std::int32_t SmallestFrom(std::size_t b, std::int32_t need) const {
+    return Fold(b, kMany,
+                [&](std::int32_t x, std::int32_t n) { return std::min(x, n >= need ? n : kMany); });
   }
 
  private:
+  // A whole block has a size that the compiler knows.
+  template <class F>
+  std::int32_t Fold(std::size_t b, std::int32_t x, const F& f) const {
+    const auto block = (*this)[b];
+    if (block.size() == kSize) {
+      for (std::size_t i = 0; i < kSize; ++i) x = f(x, block[i]);
+    } else {
+      for (std::int32_t n : block) x = f(x, n);
+    }
+    return x;
+  }
+
   std::span<const std::int32_t> counts_;
 };
 
@@ -149,8 +163,7 @@ inline std::int64_t SmallestFrom(std::span<const std::int32_t> counts, std::int3
   std::size_t found = 0;
   for (std::size_t i = 0; i < blocks.size() && smallest != need; ++i) {
     const std::size_t b = which == OfEquals::kFirst ? i : blocks.size() - 1 - i;
-    std::int32_t here = kMany;
-    for (std::int32_t n : blocks[b]) here = std::min(here, n >= need ? n : kMany);
+    const std::int32_t here = blocks.SmallestFrom(b, need);
     if (here >= smallest) continue;
     smallest = here;
     found = b;

@@ -76,6 +76,7 @@ struct VictimGroup {
   bool idle = false;       // sessions reported so
   bool lane = false;       // at least one of its nodes is in the lane
   bool quiet = false;      // funded, before QuietUntil
+  MilliGpu least_charge;   // each of its runs takes at least this
   MilliGpu leaf_charge;    // what its leaf has placed takes of a share
   MilliGpu leaf_sessions;  // the part of its leaf's interactive sessions
 };
@@ -237,7 +238,8 @@ class BudgetPolicy : public PolicyDefaults {
     if (debug && (g.lane || g.leaf == r.leaf)) return GroupVerdict::kEach;
     if (g.quiet || g.leaf == r.leaf) return GroupVerdict::kNone;
     if (g.session && SessionsStay(ctx, g.leaf, g.leaf_sessions)) return GroupVerdict::kNone;
-    const bool entitled = r.tier == 1 && g.leaf_charge > ctx.ranking.fluid(g.leaf);
+    const bool entitled =
+        r.tier == 1 && g.leaf_charge - g.least_charge >= ctx.ranking.fluid(g.leaf);
     return entitled || (!g.session && FarBehind(ctx, r, g.leaf)) ? GroupVerdict::kEach
                                                                  : GroupVerdict::kNone;
   }

@@ -35,6 +35,7 @@
 #include "tenure/victim_order.h"
 #include "tenure/victim_set.h"
 #include "tenure/workload_table.h"
+#include "tenure/yield_bound.h"
 #include "tenure/yield_survey.h"
 
 namespace tenure {
@@ -65,7 +66,8 @@ class VictimSearch {
   // Forgets all: time has passed, or runs have become stoppable.
   void BeginPass() {
     BeginRound();
-    ordered_ = gang_ordered_ = false;
+    ordered_ = gang_ordered_ = bounded_ = false;
+    stopped_.clear();
     plans_in_pass_ = 0;
   }
 
@@ -75,11 +77,15 @@ class VictimSearch {
             NodeId avoid, Plan& plan) {
     plan.Clear();
     set_.Resize(env);
-    const Query<Policy> q{env, policy, requester, shape};
+    const Query<Policy> q{env, policy, requester, shape, verdicts_};
+    judged_ = false;
     const bool shared = Shared<Policy>(shape);
     YieldSurvey* known = shared ? SharedSurvey<Policy>(requester) : nullptr;
     if (known == nullptr) {
-      if (FindInOrder(q, avoid, plan)) return true;
+      if (FindInOrder(q, avoid, plan)) {
+        stopped_.insert(stopped_.end(), plan.victims.begin(), plan.victims.end());
+        return true;
+      }
       const bool more = StopsMore<Policy>(requester);
       known = shared ? &shared_survey_[more] : &own_survey_;
       known->Measure(env, policy, requester);
@@ -92,14 +98,17 @@ class VictimSearch {
       if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
       if (survey.NodesWith(env.cluster, p, shape.gpus, shape.lane) < shape.nodes) continue;
       survey.Candidates(env.cluster, p, shape.gpus, shape.lane, slots_);
+      Judge(q);
       if (shape.nodes == 1) {
         FindOne(q, pool, avoid, best, plan);
       } else if (best.cost < 0) {
         FindGang(q, pool, best.cost, plan);
       }
     }
-    plans_in_pass_ += best.cost >= 0;
-    return best.cost >= 0;
+    if (best.cost < 0) return false;
+    ++plans_in_pass_;
+    stopped_.insert(stopped_.end(), plan.victims.begin(), plan.victims.end());
+    return true;
   }
 
  private:
@@ -117,6 +126,28 @@ class VictimSearch {
   YieldSurvey* SharedSurvey(const Requester& requester) {
     if (surveyed_[0] && !StopsMore<Policy>(requester)) return &shared_survey_[0];
     return surveyed_[1] ? &shared_survey_[1] : nullptr;
+  }
+
+  // Before nodes are evaluated for a query.
+  template <class Policy>
+  void Judge(const Query<Policy>& q) {
+    if (!judged_) verdicts_.Ask(q.env, q.policy, q.requester);
+    judged_ = true;
+  }
+
+  // Before nodes are looked at in order.
+  template <class Policy>
+  void Bound(const Query<Policy>& q) {
+    if (!bounded_) bound_.Reset(q.env);
+    bounded_ = true;
+    for (RunSlot run : stopped_) bound_.Stopped(q.env, run);
+    stopped_.clear();
+    bound_.Update(q.env, verdicts_);
+  }
+  // Whether the node may yield enough.
+  template <class Policy>
+  bool Hopeful(const Query<Policy>& q, NodeId id) const {
+    return bound_.Of(q.env.cluster.node(id), id) >= q.shape.gpus;
   }
 
   // The best node so far.
@@ -200,17 +231,19 @@ class VictimSearch {
       return density * needed == best.cost && slot >= best.slot;
     };
     VisitPartlyFree(q, pool, [&](std::uint32_t slot) {
-      const std::int32_t soon = q.env.cluster.node(pool.nodes[slot]).soon();
-      const std::int64_t density = order_.density(pool.nodes[slot]);
-      const bool hopeless = soon < gpus && (density == VictimOrder::kNoVictims ||
-                                            too_dear(density, gpus - soon, slot));
+      const NodeId id = pool.nodes[slot];
+      const std::int32_t soon = q.env.cluster.node(id).soon();
+      const bool hopeless =
+          !Hopeful(q, id) || (soon < gpus && too_dear(order_.density(id), gpus - soon, slot));
       if (!hopeless) Consider(q, pool, slot, avoid, best, plan);
     });
     // All others, cheapest first.
     for (const VictimOrder::Entry& e : order_.pool(p)) {
-      if (best.cost >= 0 && e.density > best.cost / gpus) break;
-      if (!Full(q, q.env.cluster.node(pool.nodes[e.slot]))) continue;
-      if (!too_dear(e.density, gpus, e.slot)) Consider(q, pool, e.slot, avoid, best, plan);
+      if (too_dear(e.density, gpus, e.slot)) break;  // and so are those that follow
+      const NodeId id = pool.nodes[e.slot];
+      if (Hopeful(q, id) && Full(q, q.env.cluster.node(id))) {
+        Consider(q, pool, e.slot, avoid, best, plan);
+      }
     }
   }
 
@@ -232,18 +265,27 @@ class VictimSearch {
       std::sort(rest.begin(), rest.end());
     }
 
-    void More(std::int64_t limit) {
+    void More(const GangAssembly::Rank& limit) {
       const auto& rest = search_.partly_free_;
       const auto& full = search_.gang_order_.pool(p_);
       while (true) {
         while (next_full_ < full.size() && !Full(q_, NodeAt(full[next_full_].slot))) ++next_full_;
         const bool any_full = next_full_ < full.size(), any_rest = next_rest_ < rest.size();
         if (!any_full && !any_rest) return;
-        const std::int64_t at_full = any_full ? full[next_full_].density * q_.shape.gpus : 0;
-        const bool take_rest = any_rest && (!any_full || rest[next_rest_].density <= at_full);
-        const std::int64_t bound = take_rest ? rest[next_rest_].density : at_full;
-        if (bound > std::min(limit, search_.gang_.cheapest())) return;
-        Offer(pool_.nodes[take_rest ? rest[next_rest_++].slot : full[next_full_++].slot]);
+        VictimOrder::Entry next = any_rest ? rest[next_rest_] : VictimOrder::kLast;
+        bool take_rest = true;
+        if (any_full) {
+          const VictimOrder::Entry other{full[next_full_].density * q_.shape.gpus,
+                                         full[next_full_].slot};
+          take_rest = next < other;
+          if (!take_rest) next = other;
+        }
+        if (GangAssembly::Rank{next.density, next.density, next.slot} >
+            std::min(limit, search_.gang_.first())) {
+          return;
+        }
+        ++(take_rest ? next_rest_ : next_full_);
+        Offer(pool_.nodes[next.slot]);
       }
     }
     void Reached(NodeId id) {
@@ -253,7 +295,7 @@ class VictimSearch {
    private:
     const Node& NodeAt(std::uint32_t slot) const { return q_.env.cluster.node(pool_.nodes[slot]); }
     void Offer(NodeId id) {
-      if (!search_.gang_.Offered(id)) search_.gang_.Offer(q_, id);
+      if (search_.Hopeful(q_, id) && !search_.gang_.Offered(id)) search_.gang_.Offer(q_, id);
     }
 
     VictimSearch& search_;
@@ -278,6 +320,8 @@ class VictimSearch {
       order.Build(q.env, q.policy, gang ? VictimOrder::Cost::kShared : VictimOrder::Cost::kWhole);
     }
     ordered = true;
+    Judge(q);
+    Bound(q);
     Choice best;
     for (std::size_t p = 0; p < q.env.cluster.pools().size(); ++p) {
       if (q.shape.type != kAnyGpuType && q.shape.type != q.env.cluster.pools()[p].type) continue;
@@ -319,6 +363,9 @@ class VictimSearch {
 
   VictimOrder order_, gang_order_;
   bool ordered_ = false, gang_ordered_ = false;  // the orders are of this pass
+  YieldBound bound_;
+  bool bounded_ = false;          // bound_ is of this pass
+  std::vector<RunSlot> stopped_;  // victims of plans, which bound_ may still count
   int plans_in_pass_ = 0;
   // Of this round, by a request that stops no more than others, and by one that does.
   std::array<bool, 2> surveyed_{};
@@ -326,7 +373,9 @@ class VictimSearch {
   YieldSurvey own_survey_;
   std::vector<std::uint32_t> slots_;  // of nodes that yield enough, ascending
 
-  VictimSet set_;  // of a node
+  GroupVerdicts verdicts_;
+  bool judged_ = false;  // verdicts_ are of the present query
+  VictimSet set_;        // of a node
   GangAssembly gang_;
   std::vector<VictimOrder::Entry> partly_free_;  // of a gang: what their nodes cost at least
 };

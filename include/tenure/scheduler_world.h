@@ -228,6 +228,7 @@ void Scheduler<Policy>::Rerate(RunSlot slot, TimePoint now) {
   if (run.funded) count(-1);
   run.rate = rate;
   if (run.funded) count(+1);
+  Restock(slot);
 }
 
 }  // namespace tenure

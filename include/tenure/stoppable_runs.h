@@ -40,10 +40,11 @@ class StoppableRuns {
   struct Group {
     AllocationId leaf;
     bool funded = false;
-    bool session = false;  // interactive, funded
-    bool idle = false;     // sessions reported so
-    bool lane = false;     // on a lane node
-    bool quiet = false;    // funded, before PolicyDefaults::QuietUntil
+    bool session = false;   // interactive, funded
+    bool idle = false;      // sessions reported so
+    bool lane = false;      // on a lane node
+    bool quiet = false;     // funded, before PolicyDefaults::QuietUntil
+    MilliGpu least_charge;  // of a run in it, or less
     std::vector<Member> members;
   };
 
@@ -55,7 +56,8 @@ class StoppableRuns {
     for (RunSlot slot = 0; slot < table.slots(); ++slot) Update(policy, cluster, table, slot, now);
   }
 
-  // To be called whenever state, funding, class, idleness or protection of the run has changed.
+  // To be called whenever state, funding, class, charge, idleness or protection of the run has
+  // changed.
   template <class Policy>
   void Update(const Policy& policy, const Cluster& cluster, const WorkloadTable& table,
               RunSlot slot, TimePoint now) {
@@ -89,7 +91,7 @@ class StoppableRuns {
     if (slot >= positions_.size()) return;
     const Position p = positions_[slot];
     positions_[slot] = Position();
-    if (p.group == kNone) return;
+    if (p.group == kNoGroup) return;
     Slotted& s = groups_[p.group];
     idle_ -= s.group.idle;
     const Member last = s.group.members.back();
@@ -107,20 +109,25 @@ class StoppableRuns {
     }
   }
 
+  static constexpr std::uint32_t kNoGroup = 0xffffffffu;
+
   // The groups that have runs, as arguments of group().
   const std::vector<std::uint32_t>& occupied() const { return occupied_; }
+  std::size_t groups() const { return groups_.size(); }  // with and without runs
+  // That of a run; kNoGroup: it may not be stopped.
+  std::uint32_t GroupOf(RunSlot slot) const {
+    return slot < positions_.size() ? positions_[slot].group : kNoGroup;
+  }
   const Group& group(std::uint32_t i) const { return groups_[i].group; }
   std::size_t idle() const { return idle_; }  // runs in groups of idle sessions
 
  private:
-  static constexpr std::uint32_t kNone = 0xffffffffu;
-
   struct Slotted {
     Group group;
     std::uint32_t place = 0;  // in occupied_, while it has runs
   };
   struct Position {
-    std::uint32_t group = kNone;
+    std::uint32_t group = kNoGroup;
     std::uint32_t index = 0;
     TimePoint next = kNever;  // time alone changes its group then
   };
@@ -154,7 +161,9 @@ class StoppableRuns {
     if (s.group.members.empty()) {
       s.place = static_cast<std::uint32_t>(occupied_.size());
       occupied_.push_back(g);
+      s.group.least_charge = run.charge();
     }
+    s.group.least_charge = std::min(s.group.least_charge, run.charge());
     idle_ += group.idle;
     positions_[slot].group = g;
     positions_[slot].index = static_cast<std::uint32_t>(s.group.members.size());

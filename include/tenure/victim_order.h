@@ -36,6 +36,7 @@ class VictimOrder {
     std::uint32_t slot;    // of the node in its pool
     friend auto operator<=>(const Entry&, const Entry&) = default;
   };
+  static constexpr Entry kLast{kNoVictims, 0xffffffffu};
 
   enum class Cost : std::uint8_t { kWhole, kShared };
 

@@ -2,6 +2,8 @@
 //
 // A set of victims while it grows node by node, and what one more node would add to it.
 //
+//   GroupVerdicts verdicts;
+//   verdicts.Ask(env, policy, requester);
 //   VictimSet set;
 //   set.Resize(env);
 //   set.Clear();
@@ -9,7 +11,8 @@
 //   for (const auto& c : set.picked()) set.Keep(c.slot, table.run(c.slot));
 //
 // One invariant: what is kept counts as gone, on all its nodes and in the charge of its leaf.
-// Complexity: Evaluate O(R log R) for R runs on the node, Clear O(what was kept).
+// Complexity: Evaluate O(R log R) for R runs on the node, without asking the policy about any run
+// if it spares the groups of too many; Clear O(what was kept).
 #ifndef TENURE_VICTIM_SET_H_
 #define TENURE_VICTIM_SET_H_
 
@@ -24,6 +27,7 @@
 #include "tenure/policy.h"
 #include "tenure/types.h"
 #include "tenure/workload_table.h"
+#include "tenure/yield_bound.h"
 #include "tenure/yield_survey.h"
 
 namespace tenure {
@@ -45,9 +49,16 @@ struct VictimQuery {
   const Policy& policy;
   const Requester& requester;
   const Shape& shape;
+  const GroupVerdicts& verdicts;
 
-  bool MayStop(const Run& run, bool lane, MilliGpu taken) const {
-    return env.MayStop(policy, requester, run, lane, taken);
+  // True: it may not be stopped, whatever else is.
+  bool Spares(RunSlot run) const {
+    return verdicts.OfRun(env.stoppable, run) == GroupVerdict::kNone;
+  }
+  bool MayStop(RunSlot slot, const Run& run, bool lane, MilliGpu taken) const {
+    const bool surely =
+        taken == MilliGpu(0) && verdicts.OfRun(env.stoppable, slot) == GroupVerdict::kAll;
+    return surely || env.MayStop(policy, requester, run, lane, taken);
   }
   // Whether work of this shape may start on the node when the victims are gone.
   bool Admits(const Node& node) const {
@@ -92,22 +103,29 @@ class VictimSet {
                         std::int64_t limit = std::numeric_limits<std::int64_t>::max()) {
     picked_.clear();
     candidates_.clear();
-    needed_ = kNever;
+    needed_ = kImpossible;
     std::int32_t available = node.soon();
     std::int32_t possible = available + node.occupied;  // less what is spared
     for (const Occupant& o : node.runs) {
       if (Contains(o.run)) {  // leaves already for another node of this gang
         available += o.gpus;
-        continue;
-      }
-      const Run& run = q.env.table.run(o.run);
-      if (q.MayStop(run, node.lane, Taken(run.leaf))) {
-        candidates_.push_back({0, run.id, o.run, o.gpus});
+      } else if (!q.Spares(o.run)) {
+        candidates_.push_back({0, WorkloadId(), o.run, o.gpus});
       } else if ((possible -= o.gpus) < q.shape.gpus) {
         return -1;
       }
     }
     if (possible < q.shape.gpus) return -1;
+    std::size_t stoppable = 0;
+    for (const Candidate& c : candidates_) {
+      const Run& run = q.env.table.run(c.slot);
+      if (q.MayStop(c.slot, run, node.lane, Taken(run.leaf))) {
+        candidates_[stoppable++] = {0, run.id, c.slot, c.gpus};
+      } else if ((possible -= c.gpus) < q.shape.gpus) {
+        return -1;
+      }
+    }
+    candidates_.resize(stoppable);
     needed_ = q.shape.gpus - available;
     if (needed_ <= 0) return 0;
     std::int64_t cheapest = limit;
@@ -126,7 +144,7 @@ class VictimSet {
     for (const Candidate& c : candidates_) {
       if (available >= q.shape.gpus) break;
       const Run& run = q.env.table.run(c.slot);
-      if (touched_.size() > mark && !q.MayStop(run, node.lane, Taken(run.leaf))) continue;
+      if (touched_.size() > mark && !q.MayStop(c.slot, run, node.lane, Taken(run.leaf))) continue;
       Take(run);
       picked_.push_back(c);
       available += c.gpus;
@@ -156,7 +174,7 @@ class VictimSet {
   // with fewer victims to choose from, or dearer ones, the greedy choice may turn out better.
   std::int64_t Floor() {
     if (needed_ <= 0) return 0;
-    if (needed_ == kNever) return -1;
+    if (needed_ == kImpossible) return -1;
     // As if runs could be stopped in parts, the cheapest per GPU first.
     std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
       return a.cost / a.gpus < b.cost / b.gpus;
@@ -183,7 +201,7 @@ class VictimSet {
     touched_.push_back(run.leaf);
   }
 
-  static constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
+  static constexpr std::int32_t kImpossible = std::numeric_limits<std::int32_t>::max();
 
   std::uint64_t epoch_ = 0;
   std::vector<std::uint64_t> chosen_;  // by slot: == epoch_ when in the set

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "tenure/cluster.h"
 #include "tenure/contract.h"
 #include "tenure/decisions.h"
+#include "tenure/stable_list.h"
 #include "tenure/types.h"
 
 namespace tenure {
@@ -182,7 +182,7 @@ class WorkloadTable {
 
  private:
   std::vector<Run> runs_;
-  std::deque<Workload> workloads_;  // grows without moving what is there
+  internal::StableList<Workload> workloads_;
   std::vector<RunSlot> free_;
   absl::flat_hash_map<WorkloadId, RunSlot> slots_;  // look-up only, never iterated
 };

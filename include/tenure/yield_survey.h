@@ -53,6 +53,16 @@ struct VictimEnv {
                             Victim{run, lane, ledger.placed_charge(run.leaf) - taken,
                                    ledger.sessions(run.leaf), ledger.serving(run.leaf)});
   }
+  // The same for all runs of a group.
+  template <class Policy>
+  GroupVerdict Judge(const Policy& rules, const Requester& requester,
+                     const StoppableRuns::Group& group) const {
+    if (group.funded && !funded_stops) return GroupVerdict::kNone;
+    return rules.JudgeGroup(
+        policy, requester,
+        {group.leaf, group.funded, group.session, group.idle, group.lane, group.quiet,
+         group.least_charge, ledger.placed_charge(group.leaf), ledger.sessions(group.leaf)});
+  }
 };
 
 class YieldSurvey {
@@ -63,16 +73,7 @@ class YieldSurvey {
     Clear(env.cluster);
     for (std::uint32_t g : env.stoppable.occupied()) {
       const StoppableRuns::Group& group = env.stoppable.group(g);
-      if (group.funded && !env.funded_stops) continue;
-      const VictimGroup judged{group.leaf,
-                               group.funded,
-                               group.session,
-                               group.idle,
-                               group.lane,
-                               group.quiet,
-                               env.ledger.placed_charge(group.leaf),
-                               env.ledger.sessions(group.leaf)};
-      const GroupVerdict verdict = policy.JudgeGroup(env.policy, requester, judged);
+      const GroupVerdict verdict = env.Judge(policy, requester, group);
       if (verdict == GroupVerdict::kNone) continue;
       const bool ask = verdict == GroupVerdict::kEach;
       for (const StoppableRuns::Member& m : group.members) {

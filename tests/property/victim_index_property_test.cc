@@ -4,6 +4,7 @@
 // what every node could yield to a request, and whom it chooses.
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -283,8 +284,10 @@ class SearchByScan {
           !n.Admits(shape_.EndsBy(env_.policy.now + env_.wait))) {
         continue;
       }
+      // Where stopping the cheapest one first fails, it may succeed once others have been chosen.
       const std::int64_t cost = Evaluate(n, shape_.nodes);
-      if (cost >= 0) able.emplace_back(cost, pool.nodes[s]);
+      if (Yield(n) < shape_.gpus) continue;
+      able.emplace_back(cost < 0 ? std::numeric_limits<std::int64_t>::max() : cost, pool.nodes[s]);
     }
     std::stable_sort(able.begin(), able.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -342,6 +345,15 @@ class SearchByScan {
       }
     }
     return victims;
+  }
+
+  std::int32_t Yield(const Node& node) const {
+    std::int32_t yield = node.soon();
+    for (const Occupant& o : node.runs) {
+      const Run& run = env_.table.run(o.run);
+      if (env_.MayStop(policy_, requester_, run, node.lane, MilliGpu(0))) yield += o.gpus;
+    }
+    return yield;
   }
 
   std::int64_t Evaluate(const Node& node, std::int32_t remaining) {

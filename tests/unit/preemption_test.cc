@@ -201,6 +201,47 @@ TEST(VictimSearch, ARunOverSeveralNodesIsPaidOnce) {
   EXPECT_EQ(plan.victims, std::vector<RunSlot>{gang});
 }
 
+// No leaf is left with less than 20 GPUs; the others cost their restart overhead.
+struct KeepsTwenty : ByNumber {
+  bool MayPreempt(const PolicyContext& context, const Requester& requester, const Victim& v) const {
+    return ByNumber::MayPreempt(context, requester, v) &&
+           v.leaf_charge - v.run.charge() >= ToMilli(GpuCount(20));
+  }
+};
+
+// The cheapest victim on a node, a run over many, exhausts what its leaf may lose, so that the node
+// cannot be had on its own; with less left to lose that run is spared and another one suffices.
+TEST(VictimSearch, ANodeThatCannotBeHadAloneMayCompleteAGang) {
+  World w;
+  EXPECT_TRUE(w.tree.Add("team", kRootAllocation, Weight{1}).ok());
+  w.ledger.Open(w.tree);
+  const GpuTypeId type = w.cluster.InternGpuType("t");
+  std::vector<NodeId> n;
+  for (int i = 0; i < 5; ++i) {
+    n.push_back(w.cluster.AddNode(absl::StrCat("n", i), GpuCount(8), type).value());
+  }
+  w.cluster.Reindex();
+  const RunSlot first = w.Add(1, 4, {n[0]}, 5);
+  const RunSlot second = w.Add(2, 4, {n[1]}, 10);
+  w.Add(4, 2, {n[1], n[2], n[3], n[4]}, 4);
+  for (std::size_t i = 0; i < n.size(); ++i) {
+    const Node& node = w.cluster.node(n[i]);
+    w.Add(3 * (i + 1), node.gpus - node.occupied, {n[i]}, 1);  // stays
+  }
+  w.ledger.AddPlaced(w.tree, AllocationId(1), GpuCount(31));
+  const PolicyContext context{w.tree, w.ranking, TimePoint(std::chrono::hours(10))};
+  Shape shape;
+  shape.nodes = 2;
+  shape.gpus = 4;
+  Plan plan;
+  VictimSearch search;
+  const StoppableRuns stoppable = Stoppable(w, context.now);
+  ASSERT_TRUE(search.Find({w.cluster, w.table, w.ledger, stoppable, context}, KeepsTwenty{},
+                          Requester{}, shape, kNoNode, plan));
+  EXPECT_EQ(plan.nodes, (std::vector<NodeId>{n[0], n[1]}));
+  EXPECT_EQ(plan.victims, (std::vector<RunSlot>{first, second}));
+}
+
 TEST(VictimSearch, ProtectedAndUnconfirmedRunsAreNeverTaken) {
   World w;
   EXPECT_TRUE(w.tree.Add("team", kRootAllocation, Weight{1}).ok());

@@ -38,7 +38,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <span>
 #include <utility>
@@ -46,6 +45,7 @@
 
 #include "absl/numeric/int128.h"
 #include "tenure/budget_tree.h"
+#include "tenure/sim/live_jobs.h"
 #include "tenure/sim/result.h"
 #include "tenure/sim/workload.h"
 #include "tenure/types.h"
@@ -80,7 +80,8 @@ class MetricsRecorder {
         end_(TimePoint(options.end)),
         tail_(options.tail),
         leaves_(leaf_ids.size()),
-        jobs_(world.jobs.size()) {
+        jobs_(world.jobs.size()),
+        live_(world.jobs.size()) {
     assert(leaf_ids.size() == world.leaves.size());
     std::vector<std::size_t> program_of(tree.size(), kNoProgram);
     for (std::size_t i = 0; i < leaf_ids.size(); ++i) {
@@ -112,6 +113,7 @@ class MetricsRecorder {
     assert(j.phase == Phase::kUnseen);
     j.phase = Phase::kQueued;
     j.submit = now_;
+    live_.Add(job);
     ++metrics_.jobs;
     AddQueued(job, +1);
   }
@@ -124,23 +126,24 @@ class MetricsRecorder {
     AddQueued(job, -1);
     AddRunning(job, +1);
     j.phase = Phase::kRunning;
-    j.start = now_;
-    j.overhead = overhead;
     if (j.first_start == kNever) j.first_start = now_;
+    Live& live = live_[job];
+    live.start = now_;
+    live.overhead = overhead;
     ++metrics_.starts;
-    if (j.forecast) {
+    if (live.forecast) {
       for (OpenForecast& f : open_forecasts_) {
         if (f.job == job && f.actual == kNever) f.actual = now_;
       }
-      j.forecast = false;
+      live.forecast = false;
     }
-    if (j.promised != kNever) {
-      if (CountsPromise(j)) {
-        from_reservation_.push_back(now_ - j.promised);
-        if (now_ > j.start_by) ++metrics_.promises_broken;
-        if (j.start_by != kNever) lateness_.push_back(now_ - j.start_by);
+    if (live.promised != kNever) {
+      if (CountsPromise(live)) {
+        from_reservation_.push_back(now_ - live.promised);
+        if (now_ > live.start_by) ++metrics_.promises_broken;
+        if (live.start_by != kNever) lateness_.push_back(now_ - live.start_by);
       }
-      j.promised = j.start_by = kNever;
+      live.promised = live.start_by = kNever;
     }
   }
 
@@ -148,20 +151,23 @@ class MetricsRecorder {
   // before stands does not move it.
   void Promised(std::size_t job, TimePoint t, TimePoint start_by) {
     Advance(t);
-    Job& j = jobs_[job];
+    const Job& j = jobs_[job];
     assert(j.phase == Phase::kQueued);
-    if (j.promised == kNever) {
-      j.promised = now_;
+    Live& live = live_[job];
+    if (live.promised == kNever) {
+      live.promised = now_;
       if (Measured()) {
         ++metrics_.promises;
         if (j.first_start == kNever) to_reservation_.push_back(now_ - j.submit);
       }
     }
-    if (j.start_by == kNever) j.start_by = start_by;
+    if (live.start_by == kNever) live.start_by = start_by;
   }
 
   // What was promised to the workload does not bind any more (a node of it is gone).
-  void PromiseVoid(std::size_t job) { jobs_[job].start_by = kNever; }
+  void PromiseVoid(std::size_t job) {
+    if (live_.contains(job)) live_[job].start_by = kNever;
+  }
 
   // A forecast for the workload, which waits: a start at `predicted`, kNever if none is in sight;
   // `promised`: it is the latest start of a reservation.
@@ -169,7 +175,7 @@ class MetricsRecorder {
     Advance(t);
     assert(jobs_[job].phase == Phase::kQueued);
     if (!Measured()) return;
-    jobs_[job].forecast = true;
+    live_[job].forecast = true;
     open_forecasts_.push_back({job, now_, predicted, kNever, promised});
   }
 
@@ -210,8 +216,8 @@ class MetricsRecorder {
   // the restart overhead spent in this run.
   void Stopped(std::size_t job, TimePoint t, Duration lost, StopOutcome outcome) {
     Advance(t);
-    Job& j = jobs_[job];
-    assert(j.phase == Phase::kRunning);
+    assert(jobs_[job].phase == Phase::kRunning);
+    Live& live = live_[job];
     ++metrics_.preemptions;
     if (Measured()) {
       AddLost(job, lost);
@@ -221,10 +227,10 @@ class MetricsRecorder {
       }
       if (row(job).funded()) {
         ++funded_stops_;
-        if (j.stopped_before && now_ - j.start < std::chrono::hours(1)) ++quick_stops_;
+        if (live.stopped_before && now_ - live.start < std::chrono::hours(1)) ++quick_stops_;
       }
     }
-    j.stopped_before = true;
+    live.stopped_before = true;
     Leave(job, outcome);
   }
 
@@ -233,9 +239,10 @@ class MetricsRecorder {
     Job& j = jobs_[job];
     assert(j.phase == Phase::kRunning);
     AddRunning(job, -1);
-    if (Measured()) AddLost(job, std::min(j.overhead, now_ - j.start));
+    if (Measured()) AddLost(job, std::min(live_[job].overhead, now_ - live_[job].start));
     j.phase = Phase::kDone;
     j.finish = now_;
+    live_.Remove(job);
   }
 
   // Its patience ran out before it ever started.
@@ -244,7 +251,7 @@ class MetricsRecorder {
     assert(jobs_[job].phase == Phase::kQueued);
     AddQueued(job, -1);
     jobs_[job].phase = Phase::kWithdrawn;
-    jobs_[job].promised = jobs_[job].start_by = kNever;
+    live_.Remove(job);
   }
 
   // The cluster can never hold it; instead of Submitted, or later.
@@ -254,6 +261,7 @@ class MetricsRecorder {
     assert(j.phase == Phase::kUnseen || j.phase == Phase::kQueued);
     if (j.phase == Phase::kQueued) {
       AddQueued(job, -1);
+      live_.Remove(job);
     } else {
       ++metrics_.jobs;
     }
@@ -317,12 +325,17 @@ class MetricsRecorder {
     kNeverFits,
   };
 
+  // Kept to the end.
   struct Job {
-    TimePoint submit{}, start{}, first_start = kNever, finish = kNever;
+    TimePoint submit{}, first_start = kNever, finish = kNever;
+    Phase phase = Phase::kUnseen;
+  };
+  // Of a job that is queued or running.
+  struct Live {
+    TimePoint start{};
     // Since it last waited: the first promise, and what it may be held to.
     TimePoint promised = kNever, start_by = kNever;
     Duration overhead{0};
-    Phase phase = Phase::kUnseen;
     bool stopped_before = false;
     bool forecast = false;  // an open forecast is about its next start
   };
@@ -349,7 +362,7 @@ class MetricsRecorder {
   struct Leaf : Hourly {
     std::size_t program = kNoProgram;
     std::int64_t running = 0, queued = 0;  // funded GPUs
-    std::deque<Shortfall> shortfalls;      // of the last 168 hours, oldest first
+    std::vector<Shortfall> shortfalls;     // of the last 168 hours, oldest first
     Int128 entitled_sum = 0, owed = 0, got = 0, strict = 0, repaid = 0, lost = 0;
   };
 
@@ -359,7 +372,7 @@ class MetricsRecorder {
 
   const JobRow& row(std::size_t job) const { return world_.jobs[job]; }
   bool Measured() const { return now_ >= warmup_ && now_ < end_; }
-  bool CountsPromise(const Job& j) const { return j.promised >= warmup_ && j.promised < end_; }
+  bool CountsPromise(const Live& j) const { return j.promised >= warmup_ && j.promised < end_; }
 
   // a * b and a + b for values >= 0, saturating: a demand beyond any entitlement is just large.
   static std::int64_t AddProduct(std::int64_t sum, std::int64_t a, std::int64_t b) {
@@ -434,6 +447,7 @@ class MetricsRecorder {
       AddQueued(job, +1);
     } else {
       jobs_[job].phase = Phase::kFailed;
+      live_.Remove(job);
     }
   }
 
@@ -471,6 +485,7 @@ class MetricsRecorder {
   std::vector<Leaf> leaves_;
   std::vector<Program> programs_;
   std::vector<Job> jobs_;
+  LiveJobs<Live> live_;
   std::vector<MilliGpu> entitlements_;
   GpuCount healthy_, usable_, total_;
   std::int64_t funded_gpus_ = 0, unfunded_gpus_ = 0;  // running

@@ -37,16 +37,18 @@ inline void MetricsRecorder::CloseHour(TimePoint t) {
 }
 
 inline void MetricsRecorder::Repay(Leaf& leaf, std::int64_t hour, std::int64_t surplus) {
-  std::deque<Shortfall>& due = leaf.shortfalls;
-  while (!due.empty() && due.front().hour + kRepayHours < hour) due.pop_front();
-  if (surplus < 0) due.push_back({hour, -surplus});
-  while (surplus > 0 && !due.empty()) {
-    const std::int64_t amount = std::min(surplus, due.front().amount);
+  std::vector<Shortfall>& due = leaf.shortfalls;
+  auto first = due.begin();
+  while (first != due.end() && first->hour + kRepayHours < hour) ++first;
+  for (; surplus > 0 && first != due.end(); ++first) {
+    const std::int64_t amount = std::min(surplus, first->amount);
     leaf.repaid += amount;
     surplus -= amount;
-    due.front().amount -= amount;
-    if (due.front().amount == 0) due.pop_front();
+    first->amount -= amount;
+    if (first->amount > 0) break;
   }
+  due.erase(due.begin(), first);
+  if (surplus < 0) due.push_back({hour, -surplus});
 }
 
 inline Quantiles MetricsRecorder::ToQuantiles(std::vector<Duration>& values) {
@@ -89,12 +91,12 @@ inline void MetricsRecorder::CountJobs(Metrics& m) {
         break;
       case Phase::kQueued:
         ++m.jobs_queued;
-        if (CountsPromise(jobs_[i]) && jobs_[i].start_by < end_) ++m.promises_broken;
+        if (CountsPromise(live_[i]) && live_[i].start_by < end_) ++m.promises_broken;
         break;
       case Phase::kRunning: {
         ++m.jobs_running;
         // Of a run that goes on, the overhead it has spent so far is lost.
-        const Job& j = jobs_[i];
+        const Live& j = live_[i];
         if (now_ >= warmup_) AddLost(i, std::clamp(end_ - j.start, Duration(0), j.overhead));
         break;
       }

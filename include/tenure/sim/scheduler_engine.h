@@ -6,6 +6,7 @@
 #define TENURE_SIM_SCHEDULER_ENGINE_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -53,6 +54,7 @@ class SchedulerEngine : public Engine {
       : scheduler_(options, std::move(policy)) {}
 
   absl::Status Submit(const WorkloadSpec& spec, Duration limit, TimePoint now) override {
+    if (limits_.size() > most_limits_) ForgetLimits();
     if (limit > Duration(0)) limits_[spec.id] = limit;
     return scheduler_.Submit(spec, now);
   }
@@ -113,7 +115,16 @@ class SchedulerEngine : public Engine {
 
  private:
   Scheduler<Policy> scheduler_;
+  // Of workloads that are over. O(1) amortised.
+  void ForgetLimits() {
+    absl::erase_if(limits_, [&](const auto& entry) {
+      return scheduler_.table().Find(entry.first) == kNoSlot;
+    });
+    most_limits_ = 2 * limits_.size() + 1024;
+  }
+
   absl::flat_hash_map<WorkloadId, Duration> limits_;  // requested wall times, for forecasts only
+  std::size_t most_limits_ = 1024;
 };
 
 }  // namespace tenure::sim
