@@ -21,11 +21,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenure/free_index.h"
+#include "tenure/index_map.h"
 #include "tenure/node.h"
 #include "tenure/types.h"
 
@@ -318,7 +318,7 @@ class Cluster {
   std::vector<Domain> domains_;
   std::vector<std::string> types_;
   std::vector<Node> nodes_;
-  absl::flat_hash_map<std::string, NodeId> by_name_;  // look-up only, never iterated
+  internal::IndexMap<std::string, NodeId> by_name_;
   std::int64_t lane_permille_ = 0;
   std::uint8_t depth_ = 0;
   GpuCount declared_, healthy_, free_;
