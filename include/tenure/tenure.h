@@ -161,8 +161,8 @@ typedef enum tenure_class {
   TENURE_CLASS_DEBUG = 0,       /* at most 8 GPUs, short: served first in its allocation */
   TENURE_CLASS_INTERACTIVE = 1, /* a person waits in it: packed together, stopped last */
   TENURE_CLASS_TRAINING = 2,
-  TENURE_CLASS_SERVING = 3,
-  TENURE_CLASS_SWEEP = 4 /* minimum 0: fills what nobody funded wants */
+  TENURE_CLASS_SERVING = 3, /* has no end: never stopped for others within `serving_cap` */
+  TENURE_CLASS_SWEEP = 4    /* minimum 0: fills what nobody funded wants */
 } tenure_class;
 
 typedef enum tenure_topology {
