@@ -39,7 +39,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "absl/numeric/int128.h"
 #include "absl/status/status.h"
@@ -49,6 +48,7 @@
 #include "absl/strings/string_view.h"
 #include "tenure/contract.h"
 #include "tenure/fixed_math.h"
+#include "tenure/index_map.h"
 #include "tenure/types.h"
 
 namespace tenure {
@@ -346,7 +346,7 @@ class BudgetTree {
   std::vector<Boost> boosts_;  // in order of application
   std::uint32_t boost_count_ = 0;
   std::vector<BudgetMove> moves_;
-  absl::flat_hash_map<std::size_t, std::uint32_t> index_;  // (parent, name) -> newest with that key
+  internal::IndexMap<std::size_t, std::uint32_t> index_;  // (parent, name) -> newest with that key
   Cache cache_;
 };
 

@@ -17,7 +17,7 @@ inline absl::Status BudgetTree::CheckWeight(Weight weight) {
 
 inline void BudgetTree::Index(std::uint32_t id) {
   Entry& e = entries_[id];
-  const auto [it, inserted] = index_.try_emplace(Key(e.parent, e.name), id);
+  const auto [it, inserted] = index_.emplace(Key(e.parent, e.name), id);
   e.next_alike = inserted ? kNone : it->second;
   it->second = id;
 }

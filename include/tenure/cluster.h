@@ -16,16 +16,17 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenure/free_index.h"
+#include "tenure/index_map.h"
 #include "tenure/node.h"
 #include "tenure/types.h"
 
@@ -63,11 +64,16 @@ class Cluster {
 
   // The id of a GPU type by name, new if unknown. At most 65,535 types.
   GpuTypeId InternGpuType(const std::string& name) {
-    for (std::size_t i = 0; i < types_.size(); ++i) {
-      if (types_[i] == name) return GpuTypeId(static_cast<std::uint16_t>(i));
-    }
-    types_.push_back(name);
-    return GpuTypeId(static_cast<std::uint16_t>(types_.size() - 1));
+    const auto next = GpuTypeId(static_cast<std::uint16_t>(types_.size()));
+    const auto [it, is_new] = type_by_name_.emplace(name, next);
+    if (is_new) types_.push_back(name);
+    return it->second;
+  }
+  // Nothing if no type has that name.
+  std::optional<GpuTypeId> FindGpuType(const std::string& name) const {
+    const auto it = type_by_name_.find(name);
+    if (it == type_by_name_.end()) return std::nullopt;
+    return it->second;
   }
 
   // InvalidArgument (gpus outside [1, kMaxGpusPerNode], total beyond kMaxClusterGpus), NotFound
@@ -239,6 +245,10 @@ class Cluster {
     if constexpr (Archive::kReading) {
       depth_ = 0;
       for (const Domain& d : domains_) depth_ = std::max(depth_, d.level);
+      type_by_name_.clear();
+      for (std::size_t i = 0; i < types_.size(); ++i) {
+        type_by_name_.emplace(types_[i], GpuTypeId(static_cast<std::uint16_t>(i)));
+      }
       by_name_.clear();
       declared_ = healthy_ = GpuCount(0);
       for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -318,7 +328,8 @@ class Cluster {
   std::vector<Domain> domains_;
   std::vector<std::string> types_;
   std::vector<Node> nodes_;
-  absl::flat_hash_map<std::string, NodeId> by_name_;  // look-up only, never iterated
+  internal::IndexMap<std::string, GpuTypeId> type_by_name_;
+  internal::IndexMap<std::string, NodeId> by_name_;
   std::int64_t lane_permille_ = 0;
   std::uint8_t depth_ = 0;
   GpuCount declared_, healthy_, free_;

@@ -32,8 +32,8 @@ enum class WorkloadClass : std::uint8_t {
   kDebug = 0,        // <= 8 GPUs and minimum <= 15 min: express lane
   kInteractive = 1,  // a person waits in it; volatile state, packed together, stopped last
   kTraining = 2,
-  kServing = 3,
-  kSweep = 4,  // minimum 0: unfunded filler
+  kServing = 3,  // has no end: inside its allocation's cap it is never stopped for others
+  kSweep = 4,    // minimum 0: unfunded filler
 };
 inline constexpr std::size_t kWorkloadClasses = 5;
 

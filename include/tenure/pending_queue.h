@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/container/btree_set.h"
-#include "absl/container/flat_hash_map.h"
 #include "tenure/cluster.h"
+#include "tenure/index_map.h"
 #include "tenure/types.h"
 
 namespace tenure {
@@ -83,7 +83,7 @@ class PendingQueue {
     if (gap != last) {
       *Position(last) = gap;
       buckets_[gap] = std::move(buckets_.back());
-      bucket_of_[buckets_[gap].shape] = gap;
+      bucket_of_.find(buckets_[gap].shape)->second = gap;
     }
     buckets_.pop_back();
   }
@@ -103,7 +103,7 @@ class PendingQueue {
   std::size_t size_ = 0;
   std::vector<Bucket> buckets_;       // none is empty; their order carries no meaning
   std::vector<std::uint32_t> order_;  // of buckets_: every one once, by its first request
-  absl::flat_hash_map<ShapeId, std::uint32_t> bucket_of_;  // look-up only
+  internal::IndexMap<ShapeId, std::uint32_t> bucket_of_;
 };
 
 }  // namespace tenure

@@ -21,8 +21,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "tenure/cluster.h"
+#include "tenure/index_map.h"
 #include "tenure/placement.h"
 #include "tenure/policy.h"
 #include "tenure/types.h"
@@ -182,10 +182,10 @@ class StoppableRuns {
     return it->second;
   }
 
-  std::vector<Slotted> groups_;                               // never removed
-  std::vector<std::uint32_t> occupied_;                       // groups that have runs
-  absl::flat_hash_map<std::size_t, std::uint32_t> group_of_;  // look-up only
-  std::vector<Position> positions_;                           // by slot
+  std::vector<Slotted> groups_;          // never removed
+  std::vector<std::uint32_t> occupied_;  // groups that have runs
+  internal::IndexMap<std::size_t, std::uint32_t> group_of_;
+  std::vector<Position> positions_;  // by slot
   std::size_t idle_ = 0;
   std::vector<End> ends_;  // heap; may be stale
 };

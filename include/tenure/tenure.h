@@ -68,7 +68,8 @@
  *   Structs     A struct that starts with `struct_size` is initialised by its _INIT macro (or with
  *               zeros and its sizeof there). It may grow at its end in later versions; binaries
  *               built with either side older go on working. A field that an older library does not
- *               know must be zero (TENURE_ERROR_INVALID_ARGUMENT). Elements of lists never change.
+ *               know must be zero, and none is larger than 4096 bytes in any release
+ *               (TENURE_ERROR_INVALID_ARGUMENT). Elements of lists never change.
  *   Lists       The caller passes a buffer and how many elements it has room for; the count is set
  *               to what there is. If that is more than there is room for, the call fails with
  *               TENURE_ERROR_BUFFER_TOO_SMALL. A buffer with room for 0 may be NULL. A function
@@ -160,8 +161,8 @@ typedef enum tenure_class {
   TENURE_CLASS_DEBUG = 0,       /* at most 8 GPUs, short: served first in its allocation */
   TENURE_CLASS_INTERACTIVE = 1, /* a person waits in it: packed together, stopped last */
   TENURE_CLASS_TRAINING = 2,
-  TENURE_CLASS_SERVING = 3,
-  TENURE_CLASS_SWEEP = 4 /* minimum 0: fills what nobody funded wants */
+  TENURE_CLASS_SERVING = 3, /* has no end: never stopped for others within `serving_cap` */
+  TENURE_CLASS_SWEEP = 4    /* minimum 0: fills what nobody funded wants */
 } tenure_class;
 
 typedef enum tenure_topology {
@@ -285,7 +286,8 @@ typedef struct tenure_scheduler tenure_scheduler;
 
 /* A scheduler of an empty cluster with a lone root allocation. `options` NULL: those of "budget".
  * They are copied and can be destroyed or used again. INVALID_ARGUMENT: a parameter is out of its
- * range. *out is NULL on error. */
+ * range; FAILED_PRECONDITION: the plan search is to use a GPU and there is none. *out is NULL on
+ * error. */
 TENURE_API tenure_status tenure_scheduler_create(const tenure_options* options,
                                                  tenure_scheduler** out);
 /* NULL does nothing, nor does a call from one of its own callbacks. */
@@ -333,7 +335,7 @@ TENURE_API tenure_status tenure_scheduler_describe(const tenure_scheduler* sched
  */
 
 /* The id of a GPU type; new if the name is. INVALID_ARGUMENT (name empty or longer than 4096),
- * RESOURCE_EXHAUSTED (there are 65535 types). O(types). */
+ * RESOURCE_EXHAUSTED (there are 65535 types). */
 TENURE_API tenure_status tenure_gpu_type_add(tenure_scheduler* scheduler, const char* name,
                                              uint32_t* out_type);
 

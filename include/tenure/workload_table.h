@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "tenure/charge_rates.h"
 #include "tenure/cluster.h"
 #include "tenure/contract.h"
 #include "tenure/decisions.h"
+#include "tenure/index_map.h"
 #include "tenure/stable_list.h"
 #include "tenure/types.h"
 
@@ -184,7 +184,7 @@ class WorkloadTable {
   std::vector<Run> runs_;
   internal::StableList<Workload> workloads_;
   std::vector<RunSlot> free_;
-  absl::flat_hash_map<WorkloadId, RunSlot> slots_;  // look-up only, never iterated
+  internal::IndexMap<WorkloadId, RunSlot> slots_;
 };
 
 }  // namespace tenure

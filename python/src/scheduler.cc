@@ -151,10 +151,7 @@ RunNumber RunOf(std::int64_t run) { return ToId<RunNumber>("run", run); }
 
 // A type that the scheduler knows. NotFound.
 GpuTypeId GpuType(const AnyScheduler& s, const std::string& name) {
-  const std::vector<std::string>& types = s.cluster().gpu_types();
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    if (types[i] == name) return GpuTypeId(static_cast<std::uint16_t>(i));
-  }
+  if (const std::optional<GpuTypeId> type = s.cluster().FindGpuType(name)) return *type;
   Throw(absl::NotFoundError(absl::StrCat("GPU type '", name, "' is unknown")));
 }
 
@@ -219,8 +216,7 @@ auto WithRequest(F f) {
 }
 
 bool Knows(const AnyScheduler& s, const std::string& gpu_type) {
-  const std::vector<std::string>& types = s.cluster().gpu_types();
-  return std::find(types.begin(), types.end(), gpu_type) != types.end();
+  return s.cluster().FindGpuType(gpu_type).has_value();
 }
 
 // The result of `call(scheduler, type)`. A refused call changes nothing, so a new type name is

@@ -15,6 +15,7 @@ using tenure::capi::Answer;
 using tenure::capi::Ask;
 using tenure::capi::At;
 using tenure::capi::Change;
+using tenure::capi::CheckInput;
 using tenure::capi::CheckName;
 using tenure::capi::Invalid;
 using tenure::capi::List;
@@ -42,7 +43,7 @@ tenure_status tenure_gpu_type_add(tenure_scheduler* scheduler, const char* name,
     if (Answer a = CheckName("the GPU type's name", name); !a.ok()) return a;
     const std::vector<std::string>& types = engine.cluster().gpu_types();
     if (types.size() >= tenure::kAnyGpuType.value() &&
-        std::find(types.begin(), types.end(), name) == types.end()) {
+        !engine.cluster().FindGpuType(name).has_value()) {
       return Answer(TENURE_ERROR_RESOURCE_EXHAUSTED,
                     absl::StrCat("GPU type '", name, "' would be number ", types.size()));
     }
@@ -162,7 +163,7 @@ tenure_status tenure_maintenance_announce(tenure_scheduler* scheduler, const uin
                                           uint64_t* out_maintenance) {
   return Change(scheduler, "tenure_maintenance_announce", [&](AnyScheduler& engine) -> Answer {
     if (out_maintenance == nullptr) return Invalid("out_maintenance is NULL");
-    if (Answer a = List<const std::uint32_t>{"nodes", nodes, count}.Check(); !a.ok()) return a;
+    if (Answer a = CheckInput("nodes", nodes, count); !a.ok()) return a;
     std::vector<NodeId> ids;
     for (std::size_t i = 0; i < count; ++i) ids.emplace_back(nodes[i]);
     const absl::StatusOr<MaintenanceId> id = engine.AnnounceMaintenance(

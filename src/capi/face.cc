@@ -20,6 +20,7 @@ tenure_status ToC(absl::StatusCode code) {
     case absl::StatusCode::kAlreadyExists:
       return TENURE_ERROR_ALREADY_EXISTS;
     case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnavailable:  // a GPU for the plan search
       return TENURE_ERROR_FAILED_PRECONDITION;
     case absl::StatusCode::kResourceExhausted:
       return TENURE_ERROR_RESOURCE_EXHAUSTED;

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
@@ -214,15 +215,27 @@ TENURE_FIRST_SIZE(tenure_search_record, faults);
 TENURE_FIRST_SIZE(tenure_policy_hooks, node_score);
 #undef TENURE_FIRST_SIZE
 
+// No struct of any release will be larger: what says so was not initialised.
+inline constexpr std::uint32_t kLargestSize = 4096;
+
+// "<name> is NULL", or the size is that of no release.
+template <class T>
+Answer CheckSize(const T* s, const char* name) {
+  static_assert(sizeof(T) <= kLargestSize);
+  if (s == nullptr) return Invalid(name, " is NULL");
+  if (s->struct_size < kFirstSize<T> || s->struct_size > kLargestSize) {
+    return Invalid(name, ".struct_size is ", s->struct_size, ", must be in [", kFirstSize<T>, ", ",
+                   kLargestSize, "]");
+  }
+  return {};
+}
+
 // Reads a caller's struct of whatever release into `in`, which holds the defaults of the fields
 // that an older caller does not have.
 template <class T>
 Answer ReadStruct(const T* from, const char* name, T& in) {
-  if (from == nullptr) return Invalid(name, " is NULL");
+  if (Answer a = CheckSize(from, name); !a.ok()) return a;
   const std::uint32_t size = from->struct_size;
-  if (size < kFirstSize<T>) {
-    return Invalid(name, ".struct_size is ", size, ", at least ", kFirstSize<T>, " expected");
-  }
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
   for (std::size_t i = sizeof(T); i < size; ++i) {
     if (bytes[i] != 0) {
@@ -237,15 +250,22 @@ Answer ReadStruct(const T* from, const char* name, T& in) {
 // Writes as much of `answer` as the caller's struct has room for; fields of later releases are 0.
 template <class T>
 Answer WriteStruct(T answer, const char* name, T* to) {
-  if (to == nullptr) return Invalid(name, " is NULL");
+  if (Answer a = CheckSize(to, name); !a.ok()) return a;
   const std::uint32_t size = to->struct_size;
-  if (size < kFirstSize<T>) {
-    return Invalid(name, ".struct_size is ", size, ", at least ", kFirstSize<T>, " expected");
-  }
   answer.struct_size = size;
   std::memcpy(to, &answer, std::min<std::size_t>(size, sizeof(T)));
   if (size > sizeof(T)) {
     std::memset(reinterpret_cast<unsigned char*>(to) + sizeof(T), 0, size - sizeof(T));
+  }
+  return {};
+}
+
+// A list that the caller hands in.
+template <class T>
+Answer CheckInput(const char* name, const T* data, std::size_t count) {
+  if (data == nullptr && count > 0) return Invalid(name, " is NULL with a count of ", count);
+  if (count >= static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(T)) {
+    return Invalid(name, " cannot have ", count, " elements");
   }
   return {};
 }

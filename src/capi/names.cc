@@ -31,7 +31,8 @@ static_assert(Is(TENURE_NODE_UP, NodeHealth::kUp) &&
 static_assert(Is(TENURE_STOP_PREEMPTED, StopReason::kPreempted) &&
               Is(TENURE_STOP_DRAIN, StopReason::kDrain) &&
               Is(TENURE_STOP_CANCELLED, StopReason::kCancelled) &&
-              Is(TENURE_STOP_PROMISE, StopReason::kPromise));
+              Is(TENURE_STOP_PROMISE, StopReason::kPromise) &&
+              Is(TENURE_STOP_IDLE, StopReason::kIdle));
 static_assert(Is(TENURE_STATE_PENDING, WorkloadState::kPending) &&
               Is(TENURE_STATE_UNPLACEABLE, WorkloadState::kUnplaceable) &&
               Is(TENURE_STATE_HELD, WorkloadState::kHeld) &&

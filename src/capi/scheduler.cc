@@ -15,6 +15,7 @@ using tenure::capi::Answer;
 using tenure::capi::Ask;
 using tenure::capi::At;
 using tenure::capi::Change;
+using tenure::capi::CheckInput;
 using tenure::capi::Enter;
 using tenure::capi::Guard;
 using tenure::capi::Invalid;
@@ -195,8 +196,10 @@ tenure_status tenure_scheduler_restore(tenure_scheduler* scheduler, const void* 
                                        size_t size) {
   return Enter(scheduler, "tenure_scheduler_restore",
                scheduler == nullptr ? nullptr : &scheduler->broken, true, [&]() -> Answer {
-                 if (bytes == nullptr) return Invalid("bytes is NULL");
-                 const std::string state(static_cast<const char*>(bytes), size);
+                 const auto* data = static_cast<const char*>(bytes);
+                 if (data == nullptr) return Invalid("bytes is NULL");
+                 if (Answer a = CheckInput("bytes", data, size); !a.ok()) return a;
+                 const std::string state(data, size);
                  std::unique_ptr<AnyScheduler> anew;
                  if (scheduler->broken) anew = scheduler->blank->Clone();
                  AnyScheduler& target = anew != nullptr ? *anew : *scheduler->engine;
@@ -297,7 +300,7 @@ tenure_status tenure_scheduler_reconcile(tenure_scheduler* scheduler, const tenu
     tenure_reconcile_report in = TENURE_RECONCILE_REPORT_INIT;
     if (Answer a = ReadStruct(out, "out", in); !a.ok()) return a;
     for (const Answer& a :
-         {List<const tenure_run_ref>{"running", running, count}.Check(),
+         {CheckInput("running", running, count),
           List<tenure_run_ref>{"ended", in.ended, in.ended_capacity}.Check(),
           List<tenure_run_ref>{"unknown", in.unknown, in.unknown_capacity}.Check()}) {
       if (!a.ok()) return a;

@@ -5,38 +5,12 @@
 // restored.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #define TENURE_EXPERIMENTAL
+#include "failing.h"
 #include "tenure/tenure.h"
-
-namespace {
-
-// Allocations until one fails; 0: none does.
-thread_local long until_failure = 0;
-
-void* Allocate(std::size_t size) {
-  if (until_failure > 0 && --until_failure == 0) throw std::bad_alloc();
-  if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-// The library's allocations come here, too: a program's own operators are used by all it loads.
-void* operator new(std::size_t size) { return Allocate(size); }
-void* operator new[](std::size_t size) { return Allocate(size); }
-// Who asks like this can do without.
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
 
 namespace {
 
@@ -90,10 +64,10 @@ TEST(Broken, MemoryThatRunsOutIsAnErrorAndASnapshotHeals) {
     const std::vector<char> before = Snapshot(h.s);
     const std::uint64_t digest = Digest(h.s);
     const tenure_workload job = Job(n);
-    until_failure = static_cast<long>(n);
+    fail_allocation(static_cast<long>(n));
     tenure_status status = tenure_workload_submit(h.s, &job, 0);
     if (status == TENURE_OK) status = tenure_scheduler_decide(h.s, 0, &d);
-    until_failure = 0;
+    fail_allocation(0);
     if (status == TENURE_OK) break;
     ASSERT_EQ(status, TENURE_ERROR_OUT_OF_MEMORY) << tenure_last_error_message();
     ++broke;
@@ -106,19 +80,19 @@ TEST(Broken, MemoryThatRunsOutIsAnErrorAndASnapshotHeals) {
     EXPECT_EQ(Digest(h.s), digest);
   }
   EXPECT_GT(broke, 3);
-  until_failure = 1;
+  fail_allocation(1);
   tenure_scheduler* none = nullptr;
   EXPECT_EQ(tenure_scheduler_create(nullptr, &none), TENURE_ERROR_OUT_OF_MEMORY);
-  until_failure = 1;
+  fail_allocation(1);
   EXPECT_EQ(tenure_scheduler_clone(h.s, &none), TENURE_ERROR_OUT_OF_MEMORY);
-  until_failure = 0;
+  fail_allocation(0);
   EXPECT_EQ(none, nullptr);
   EXPECT_NE(Digest(h.s), 0u);  // a question that fails breaks nothing
 }
 
 bool throws = false;
 std::int64_t RankKey(void*, const tenure_allocation_view* a) {
-  if (throws) throw std::runtime_error("a hook's mistake");
+  if (throws) throw_something();
   return a->used_gpu_us;
 }
 

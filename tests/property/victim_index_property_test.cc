@@ -281,7 +281,7 @@ class SearchByScan {
          ++s) {
       const Node& n = env_.cluster.node(pool.nodes[s]);
       if (!n.up() || (n.lane && !shape_.lane) ||
-          !n.Admits(shape_.EndsBy(env_.policy.now + env_.wait))) {
+          !n.Admits(shape_.EndsBy(env_.policy.now + env_.wait), shape_.stays())) {
         continue;
       }
       // Where stopping the cheapest one first fails, it may succeed once others have been chosen.
