@@ -923,8 +923,7 @@ TEST(absurd_hooks_break_nothing) {
   hooks.tier = absurd_tier;
   hooks.victim_cost = absurd_cost;
   hooks.node_score = absurd_score;
-  EXPECT_OK(tenure_options_create("hier", &o));
-  EXPECT_OK(tenure_options_set(o, "quantum", "0s"));
+  EXPECT_OK(tenure_options_create("ai2", &o));
   EXPECT_OK(tenure_options_set_hooks(o, &hooks));
   w = make_world(o);
   for (; now < 40 * HOUR_US; now += 30 * MINUTE_US) {
