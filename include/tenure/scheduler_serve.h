@@ -214,7 +214,8 @@ template <class Policy>
 void Scheduler<Policy>::FillUnfunded() {
   if (unfunded_.empty() || cluster_.free() == GpuCount(0)) return;
   BeginRound();
-  const Requester anybody{.stops_more = true};
+  Requester anybody;
+  anybody.stops_more = true;
   while (cluster_.free() > GpuCount(0)) {
     // The largest shape first; equal sizes in queue order.
     PendingQueue::Bucket* best = nullptr;
