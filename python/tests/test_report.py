@@ -108,7 +108,11 @@ def test_use_is_what_the_result_says(
     delivered = [leaf.delivered_gpu_h for leaf in results["budget"].leaf]
     np.testing.assert_allclose(hours, delivered, rtol=1e-6, atol=1e-6)
     assert (used.wanted >= used.running - 1e-6).all()
-    owed = np.minimum(used.wanted, used.entitled[:, None]).sum() * used.step_us / 3_600_000_000
+    # The page has entitlements of the whole cluster, the result of the hosts that are up.
+    available = results["budget"].availability
+    assert available is not None
+    entitled = used.entitled[:, None] * available
+    owed = np.minimum(used.wanted, entitled).sum() * used.step_us / 3_600_000_000
     assert owed == pytest.approx(sum(x.owed_gpu_h for x in results["budget"].leaf), rel=0.05)
 
 
