@@ -214,8 +214,7 @@ template <class Policy>
 void Scheduler<Policy>::FillUnfunded() {
   if (unfunded_.empty() || cluster_.free() == GpuCount(0)) return;
   BeginRound();
-  Requester anybody;
-  anybody.stops_more = true;
+  const Requester anybody{.stops_more = true};
   while (cluster_.free() > GpuCount(0)) {
     // The largest shape first; equal sizes in queue order.
     PendingQueue::Bucket* best = nullptr;
