@@ -57,7 +57,6 @@ struct Requester {
   MilliGpu charge;       // what it takes of a share: GPUs x charge rate
   MilliGpu leaf_charge;  // what its leaf has placed already takes (funded)
   int tier = 1;
-  bool stops_more = false;  // PolicyDefaults::StopsMore
 };
 
 // A run that could be stopped for it.
@@ -97,15 +96,13 @@ struct PolicyDefaults {
   // if a later leaf may never stop a run that an earlier one may not. Debug requests are always
   // tried per leaf.
   static constexpr bool kSharedFailures = false;
+  // With kSharedFailures: whether a leaf that has nothing placed may stop runs that one served
+  // before it, which has, may not. It is tried all the same then.
+  static constexpr bool kFirstStopsMore = false;
   // Whether VictimCost depends on nothing but the run and the time, so not on keys or entitlements.
   static constexpr bool kCostsIgnoreKeys = false;
-  // Whether StopsMore is ever true.
-  static constexpr bool kSomeStopMore = false;
 
   int Tier(const PolicyContext&, const Requester&) const { return 1; }
-  // With kSharedFailures: whether it may stop runs that another leaf of its tier, served before it,
-  // may not. It is tried then whatever has failed for such a one.
-  bool StopsMore(const PolicyContext&, const Requester&) const { return false; }
   GroupVerdict JudgeGroup(const PolicyContext&, const Requester&, const VictimGroup&) const {
     return GroupVerdict::kEach;
   }
@@ -132,7 +129,6 @@ concept SchedulingPolicy = requires(const P p, const PolicyContext& ctx, const R
                                     const Victim& v, const VictimGroup& g, const Run& run,
                                     const AllocationView& a, const Node& node, const Shape& shape) {
   { p.Tier(ctx, r) } -> std::same_as<int>;
-  { p.StopsMore(ctx, r) } -> std::same_as<bool>;
   { p.RankKey(a) } -> std::same_as<Duration>;
   { p.MayPreempt(ctx, r, v) } -> std::same_as<bool>;
   { p.JudgeGroup(ctx, r, g) } -> std::same_as<GroupVerdict>;
@@ -178,6 +174,12 @@ struct BudgetOptions {
   bool express = true;
 };
 
+// Whether `r` may stop more than others of its tier: see PolicyDefaults::kFirstStopsMore.
+template <class Policy>
+constexpr bool StopsMore(const Requester& r) {
+  return Policy::kFirstStopsMore && r.leaf_charge == MilliGpu(0);
+}
+
 // The default. Two tiers around the fluid entitlement F: a request that keeps its leaf within F is
 // served first and may stop any run whose leaf stays at or above its own F. Runs do not divide, so
 // a leaf that has nothing placed may also stop runs, but no session, of one whose key is more than
@@ -189,7 +191,7 @@ class BudgetPolicy : public PolicyDefaults {
  public:
   static constexpr int kTiers = 2;
   static constexpr bool kSharedFailures = true;
-  static constexpr bool kSomeStopMore = true;
+  static constexpr bool kFirstStopsMore = true;
   static constexpr bool kCostsIgnoreKeys = true;
 
   explicit BudgetPolicy(const BudgetOptions& options = {}) : options_(options) {}
@@ -197,10 +199,6 @@ class BudgetPolicy : public PolicyDefaults {
 
   int Tier(const PolicyContext& ctx, const Requester& r) const {
     return r.leaf_charge + r.charge <= ctx.ranking.fluid(r.leaf) ? 1 : 2;
-  }
-  bool StopsMore(const PolicyContext& ctx, const Requester& r) const {
-    return r.leaf_charge == MilliGpu(0) &&
-           ctx.ranking.LargestGap(ctx.tree, r.leaf) > options_.big_gap;
   }
 
   // Sessions last: their state is volatile and a person waits in them.

@@ -54,7 +54,7 @@ class VictimSearch {
   // hold the shape either.
   template <class Policy>
   bool RulesOut(const Cluster& cluster, const Requester& requester, const Shape& shape) {
-    YieldSurvey* const survey = Shared<Policy>(shape) ? SharedSurvey(requester) : nullptr;
+    YieldSurvey* const survey = Shared<Policy>(shape) ? SharedSurvey<Policy>(requester) : nullptr;
     if (survey == nullptr) return false;
     for (std::size_t p = 0; p < cluster.pools().size(); ++p) {
       if (shape.type != kAnyGpuType && shape.type != cluster.pools()[p].type) continue;
@@ -80,13 +80,13 @@ class VictimSearch {
     const Query<Policy> q{env, policy, requester, shape, verdicts_};
     judged_ = false;
     const bool shared = Shared<Policy>(shape);
-    YieldSurvey* known = shared ? SharedSurvey(requester) : nullptr;
+    YieldSurvey* known = shared ? SharedSurvey<Policy>(requester) : nullptr;
     if (known == nullptr) {
       if (FindInOrder(q, avoid, plan)) {
         stopped_.insert(stopped_.end(), plan.victims.begin(), plan.victims.end());
         return true;
       }
-      const bool more = requester.stops_more;
+      const bool more = StopsMore<Policy>(requester);
       known = shared ? &shared_survey_[more] : &own_survey_;
       known->Measure(env, policy, requester);
       if (shared) surveyed_[more] = true;
@@ -122,8 +122,9 @@ class VictimSearch {
 
   // What bounds the yield of every node for `requester`, if anything is known; of one that stops
   // more also bounds the others.
+  template <class Policy>
   YieldSurvey* SharedSurvey(const Requester& requester) {
-    if (surveyed_[0] && !requester.stops_more) return &shared_survey_[0];
+    if (surveyed_[0] && !StopsMore<Policy>(requester)) return &shared_survey_[0];
     return surveyed_[1] ? &shared_survey_[1] : nullptr;
   }
 

@@ -64,11 +64,10 @@ class Ranking {
       natural_.resize(n);
       multiplier_.resize(n);
     }
-    largest_key_ = Duration(0);
     for (std::uint32_t i = 0; i < n; ++i) {
       const AllocationId id(i);
       used_[i] = ledger.Use(id, now) + ledger.Ahead(id, now);
-      SetKey(id, key_of, ledger.placed_charge(id) > MilliGpu(0));
+      key_[i] = key_of(id, used_[i], entitlement_[i]);
       const MilliGpu demand = ledger.demand_charge(id);
       same_demand = same_demand && demand == demand_[i];
       demand_[i] = demand;
@@ -101,7 +100,7 @@ class Ranking {
     for (AllocationId a = leaf;; a = tree.parent(a)) {
       const std::size_t i = a.value();
       used_[i] = ledger.Use(a, now) + ledger.Ahead(a, now);
-      SetKey(a, key_of, true);
+      key_[i] = key_of(a, used_[i], entitlement_[i]);
       if (a == kRootAllocation) break;
     }
   }
@@ -112,7 +111,7 @@ class Ranking {
     for (AllocationId a = leaf;; a = tree.parent(a)) {
       const std::size_t i = a.value();
       used_[i] += delta;
-      SetKey(a, key_of, true);
+      key_[i] = key_of(a, used_[i], entitlement_[i]);
       if (a == kRootAllocation) break;
     }
   }
@@ -134,17 +133,6 @@ class Ranking {
     return tree.order(x) < tree.order(y);
   }
 
-  // A bound for Gap to any leaf that has something placed.
-  Duration LargestGap(const BudgetTree& tree, AllocationId requester) const {
-    Duration least = key(requester);
-    if (options_.level_by_level) {
-      for (AllocationId a = requester; a != kRootAllocation; a = tree.parent(a)) {
-        least = std::min(least, key(a));
-      }
-    }
-    return largest_key_ - least;
-  }
-
   // How much more of its share the victim's side has used than the requester's: keys compared
   // where `Before` compares them. 0 inside one leaf.
   Duration Gap(const BudgetTree& tree, AllocationId requester, AllocationId victim) const {
@@ -155,13 +143,6 @@ class Ranking {
   }
 
  private:
-  template <class KeyOf>
-  void SetKey(AllocationId a, const KeyOf& key_of, bool placed) {
-    const std::size_t i = a.value();
-    key_[i] = key_of(a, used_[i], entitlement_[i]);
-    if (placed) largest_key_ = std::max(largest_key_, key_[i]);
-  }
-
   // The ancestors of a and b that are siblings (a and b themselves if they are).
   static std::pair<AllocationId, AllocationId> Diverge(const BudgetTree& tree, AllocationId a,
                                                        AllocationId b) {
@@ -209,7 +190,6 @@ class Ranking {
   MilliGpu healthy_{-1};
   std::vector<GpuTime> used_;
   std::vector<Duration> key_;
-  Duration largest_key_{0};  // of those that have something placed
   std::vector<MilliGpu> entitlement_, demand_, natural_, fluid_;
   std::vector<std::int64_t> multiplier_;
   WaterFillScratch scratch_;

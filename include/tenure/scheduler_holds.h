@@ -131,7 +131,7 @@ void Scheduler<Policy>::StopRun(RunSlot slot, StopReason reason, WorkloadId bene
     // One that waits for the cap of its class may start elsewhere; a leaf that has nothing left may
     // stop more.
     if (ClassCap(run.workload_class) > 0 ||
-        (Policy::kSomeStopMore && ledger_.placed_charge(run.leaf) == MilliGpu(0))) {
+        (Policy::kFirstStopsMore && ledger_.placed_charge(run.leaf) == MilliGpu(0))) {
       look_again_ = true;
     }
   }

@@ -132,7 +132,6 @@ Requester Scheduler<Policy>::RequesterFor(AllocationId leaf, const Shape& shape,
   r.charge = MilliGpu(r.gpus.value() * RateOf(shape.type));
   r.leaf_charge = leaf_charge;
   r.tier = policy_.Tier(Context(), r);
-  r.stops_more = policy_.StopsMore(Context(), r);
   return r;
 }
 
@@ -173,8 +172,9 @@ bool Scheduler<Policy>::DescribeJob(internal::SearchScene& scene, internal::Sear
   if (shape.lane) q.flags |= plan::kMayUseLane | (debug ? plan::kLaneFirst : 0);
   if (shape.workload_class == WorkloadClass::kInteractive) q.flags |= plan::kSession;
 
+  const bool stops_more = StopsMore<Policy>(r);
   const auto [row, new_row] =
-      kinds.rows.try_emplace({r.leaf, r.tier, shape.workload_class, r.stops_more}, d.rows);
+      kinds.rows.try_emplace({r.leaf, r.tier, shape.workload_class, stops_more}, d.rows);
   if (new_row) {
     ++d.rows;
     const PolicyContext context = Context();
@@ -195,7 +195,7 @@ bool Scheduler<Policy>::DescribeJob(internal::SearchScene& scene, internal::Sear
   const auto [kind, new_kind] = kinds.kinds.try_emplace({id, q.row}, d.kinds);
   if (new_kind && d.kinds < plan::kMaxKinds) {
     ++d.kinds;
-    kinds.list.push_back({shape, q.row, debug, r.stops_more});
+    kinds.list.push_back({shape, q.row, debug, stops_more});
   }
   // All that are too many share the last kind, which nothing is concluded from.
   q.kind = static_cast<std::uint16_t>(std::min(kind->second, plan::kMaxKinds - 1));

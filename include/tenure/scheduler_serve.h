@@ -26,7 +26,7 @@ bool Scheduler<Policy>::KnownToFail(const Requester& requester, ShapeId id) {
   const Shape& shape = shapes_[id];
   Verdict& verdict = verdicts_[id];
   if (verdict.round != round_) verdict = {.round = round_};
-  for (std::size_t of = requester.stops_more; of < failures_.size(); ++of) {
+  for (std::size_t of = StopsMore<Policy>(requester); of < failures_.size(); ++of) {
     std::size_t& compared = verdict.compared[of];
     for (; !verdict.fails[of] && compared < failures_[of].size(); ++compared) {
       verdict.fails[of] = shape.Dominates(failures_[of][compared]);
@@ -112,7 +112,6 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
   requester.leaf = leaf;
   requester.tier = tier;
   requester.leaf_charge = ledger_.placed_charge(leaf);
-  requester.stops_more = policy_.StopsMore(Context(), requester);
   bool credit_known = false, credit = false;  // whether any request may have a reservation
   for (std::size_t next = 0; next < queue.buckets().size();) {
     PendingQueue::Bucket& bucket = queue.InOrder(next++);
@@ -142,7 +141,6 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
     if (const RunSlot slot = FirstWithCredit(bucket); slot != kNoSlot && Reserve(slot)) {
       next = 0;  // the queue has changed, and what the leaf has placed and used may have
       requester.leaf_charge = ledger_.placed_charge(leaf);
-      requester.stops_more = policy_.StopsMore(Context(), requester);
       credit_known = false;
     }
   }
@@ -177,7 +175,7 @@ bool Scheduler<Policy>::TryPlace(RunSlot slot, const Shape& shape, const Request
   }
   if (Avoids(slot)) return false;
   if (Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug) {
-    failures_[requester.stops_more].push_back(shape);
+    failures_[StopsMore<Policy>(requester)].push_back(shape);
   } else {
     leaf_failures_.push_back({requester.leaf, shape});
   }
@@ -214,7 +212,7 @@ template <class Policy>
 void Scheduler<Policy>::FillUnfunded() {
   if (unfunded_.empty() || cluster_.free() == GpuCount(0)) return;
   BeginRound();
-  const Requester anybody{.stops_more = true};
+  const Requester anybody{};
   while (cluster_.free() > GpuCount(0)) {
     // The largest shape first; equal sizes in queue order.
     PendingQueue::Bucket* best = nullptr;
