@@ -48,7 +48,8 @@ struct SchedulerOptions {
   std::int64_t session_cap = 0;
   std::int64_t debug_cap = 400;
   // The same for its services, but always: they have no end, and those within the cap are never
-  // stopped for others. 0: no cap, and they are stopped like training.
+  // stopped for others. 0: no cap, and they are stopped like training;
+  // nodes with one are not promised to others all the same.
   std::int64_t serving_cap = 1000;
   // Plan search: `search.trials` plans of a pass are tried (0: none) and the best is kept. A plan
   // may change the order of requests whose leaves' keys differ by no more than `search_tolerance`;

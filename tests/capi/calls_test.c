@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "harness.h"
+#include "job.h"
 
 #define MINUTE_US (INT64_C(60) * 1000 * 1000)
 #define HOUR_US (60 * MINUTE_US)
@@ -62,15 +63,6 @@ static uint64_t digest(const tenure_scheduler* s) {
   uint64_t value = 0;
   EXPECT_OK(tenure_scheduler_digest(s, &value));
   return value;
-}
-
-static tenure_workload job(uint64_t id, uint32_t allocation, int32_t gpus, int64_t minimum_us) {
-  tenure_workload j = TENURE_WORKLOAD_INIT;
-  j.id = id;
-  j.allocation = allocation;
-  j.gpus_per_node = gpus;
-  j.minimum_us = minimum_us;
-  return j;
 }
 
 static void submit(world* w, uint64_t id, uint32_t allocation, int32_t gpus, int64_t minimum_us,

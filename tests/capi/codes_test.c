@@ -9,6 +9,7 @@
 
 #include "failing.h"
 #include "harness.h"
+#include "job.h"
 
 #define MINUTE_US (INT64_C(60) * 1000 * 1000)
 #define HOUR_US (60 * MINUTE_US)
@@ -157,15 +158,6 @@ static void close_site(void) {
   tenure_scheduler_destroy(the.s);
   free(the.snapshot);
   memset(&the, 0, sizeof(the));
-}
-
-static tenure_workload job(uint64_t id, uint32_t allocation, int32_t gpus, int64_t minimum_us) {
-  tenure_workload j = TENURE_WORKLOAD_INIT;
-  j.id = id;
-  j.allocation = allocation;
-  j.gpus_per_node = gpus;
-  j.minimum_us = minimum_us;
-  return j;
 }
 
 static void submit(uint64_t id, uint32_t allocation, int32_t gpus, int64_t minimum_us) {
