@@ -19,12 +19,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tenure/answers.h"
 #include "tenure/budget_tree.h"
 #include "tenure/cluster.h"
@@ -95,6 +97,8 @@ class AnyScheduler {
   virtual absl::Status ReportCheckpoint(WorkloadId id, RunNumber run, TimePoint at,
                                         TimePoint now) = 0;
   virtual absl::Status ReportIdle(WorkloadId id, bool idle, TimePoint now) = 0;
+  virtual absl::Status SetResumeHint(WorkloadId id, std::string hint, TimePoint now) = 0;
+  virtual absl::StatusOr<std::string_view> ResumeHint(WorkloadId id) const = 0;
   virtual absl::StatusOr<ReconcileReport> Reconcile(std::span<const RunRef> running,
                                                     TimePoint now) = 0;
 
@@ -208,6 +212,12 @@ class SchedulerOf final : public AnyScheduler {
   absl::Status ReportIdle(WorkloadId id, bool idle, TimePoint now) override {
     return s_.ReportIdle(id, idle, now);
   }
+  absl::Status SetResumeHint(WorkloadId id, std::string hint, TimePoint now) override {
+    return s_.SetResumeHint(id, std::move(hint), now);
+  }
+  absl::StatusOr<std::string_view> ResumeHint(WorkloadId id) const override {
+    return s_.ResumeHint(id);
+  }
   absl::StatusOr<ReconcileReport> Reconcile(std::span<const RunRef> running,
                                             TimePoint now) override {
     return s_.Reconcile(running, now);
@@ -244,15 +254,15 @@ absl::StatusOr<std::unique_ptr<AnyScheduler>> MakeScheduler(const SchedulerOptio
   return std::make_unique<SchedulerOf<Policy>>(Scheduler<Policy>(options, std::move(policy)));
 }
 
-// A scheduler with the preset `policy` ("budget", "ai2", "hier"). `overrides`: options to start
+// A scheduler with the preset `policy`, one of kPresetNames. `overrides`: options to start
 // from instead of the preset's; `parameters` (presets.h) are applied after that. InvalidArgument
 // naming the policy, the parameter and the value.
 inline absl::StatusOr<std::unique_ptr<AnyScheduler>> MakeScheduler(
     const std::string& policy, const Parameters& parameters = {},
     const SchedulerOptions* overrides = nullptr) {
   if (!IsPreset(policy)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("no scheduler policy '", policy, "'; there are ai2, budget, hier"));
+    return absl::InvalidArgumentError(absl::StrCat("no scheduler policy '", policy, "'; there are ",
+                                                   absl::StrJoin(kPresetNames, ", ")));
   }
   Preset preset = MakePreset(policy);
   if (overrides != nullptr) preset.scheduler = *overrides;

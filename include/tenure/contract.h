@@ -12,7 +12,8 @@
 //   absl::Status ok = tenure::ContractRules{}.Check(spec);
 //
 // A run is protected in [start, start + min(minimum, cap of its class)); the protection is granted
-// anew at every run. Minimum 0 is unfunded: free, never protected, stopped by any funded request.
+// anew at every run. What a run starts beyond the entitlement of its allocation may have a smaller
+// cap. Minimum 0 is unfunded: free, never protected, stopped by any funded request.
 // Source: the published budget policy (minimum runtime, resumable), with caps per class added.
 #ifndef TENURE_CONTRACT_H_
 #define TENURE_CONTRACT_H_
@@ -67,7 +68,10 @@ struct WorkloadSpec {
   TopologyRule topology_rule = TopologyRule::kPreferred;
   std::uint8_t topology_level = kDeepestLevel;  // 0 = whole cluster, 1 = below the root, ...
   Duration minimum{0};
-  bool resumable = true;            // false: losing a run fails the workload
+  bool resumable = true;  // false: losing a run fails the workload
+  // Saves all its work within the grace of a stop and goes on from there (a checkpoint on notice, a
+  // session that is suspended and restored): being stopped costs it the restart only.
+  bool restorable = false;
   Duration checkpoint_interval{0};  // 0 = unknown: a stopped run loses all its work
   Duration restart_overhead{0};     // time a resumed run needs before it makes progress
 
@@ -77,6 +81,10 @@ struct WorkloadSpec {
 };
 
 inline constexpr std::size_t kMaxNameBytes = 4096;
+inline constexpr std::size_t kMaxHintBytes = 4096;
+
+// A cap that caps nothing.
+inline constexpr Duration kUncapped = kMaxLookback;
 
 // What a site allows. Thread-compatible value type.
 struct ContractRules {
@@ -84,12 +92,21 @@ struct ContractRules {
   std::array<Duration, kWorkloadClasses> cap = {std::chrono::minutes(15), std::chrono::hours(8),
                                                 std::chrono::hours(8), std::chrono::hours(8),
                                                 Duration(0)};
+  // The same of a run that starts beyond what its allocation is entitled to, on GPUs that others
+  // lend it.
+  std::array<Duration, kWorkloadClasses> borrowed_cap = {kUncapped, kUncapped, kUncapped, kUncapped,
+                                                         kUncapped};
   GpuCount debug_gpus{8};  // largest debug workload
+  // GPUs that the funded work of one user may have at once, per class, in the whole cluster: more
+  // waits (WaitReason::kUserCap), and a workload that asks for more is refused. 0: no cap.
+  std::array<GpuCount, kWorkloadClasses> user_gpus{};
   // A minimum that cannot reach the next checkpoint would be stopped before it made progress, for
   // ever. true: refuse such a workload; false: accept (`HasLivelock` tells, for a warning).
   bool refuse_livelock = false;
 
   Duration Cap(WorkloadClass c) const { return cap[static_cast<std::size_t>(c)]; }
+  Duration BorrowedCap(WorkloadClass c) const { return borrowed_cap[static_cast<std::size_t>(c)]; }
+  GpuCount UserGpus(WorkloadClass c) const { return user_gpus[static_cast<std::size_t>(c)]; }
 
   // The protection a run of `spec` gets. For unfunded work 0.
   Duration Protection(const WorkloadSpec& spec) const {
@@ -98,7 +115,8 @@ struct ContractRules {
 
   // True if a run stopped at the end of its protection has made no lasting progress.
   bool HasLivelock(const WorkloadSpec& spec) const {
-    return spec.funded() && spec.resumable && spec.checkpoint_interval > Duration(0) &&
+    return spec.funded() && spec.resumable && !spec.restorable &&
+           spec.checkpoint_interval > Duration(0) &&
            Protection(spec) < spec.checkpoint_interval + spec.restart_overhead;
   }
 
@@ -138,6 +156,12 @@ inline absl::Status ContractRules::Check(const WorkloadSpec& spec) const {
   }
   if (spec.workload_class == WorkloadClass::kSweep && spec.funded()) {
     return bad("class sweep has minimum 0, asked ", spec.minimum.count(), " us");
+  }
+  if (spec.restorable && !spec.resumable) return bad("restorable, but not resumable");
+  const GpuCount most = UserGpus(spec.workload_class);
+  if (spec.funded() && most > GpuCount(0) && spec.gpus() > most) {
+    return bad("a user may have ", most.value(), " GPUs of class ", ToString(spec.workload_class),
+               " at once, asked ", spec.gpus().value());
   }
   if (refuse_livelock && HasLivelock(spec)) {
     return bad("a protection of ", Protection(spec).count(), " us ends before checkpoint interval ",

@@ -56,13 +56,14 @@ enum class WaitReason : std::uint8_t {
   kMaintenance = 10,   // fits on free GPUs, were it not for maintenance of their nodes
   kDebugCap = 11,      // the debug work of its allocation has as many as it may (`debug_cap`)
   kServingCap = 12,    // the services of its allocation have as many as they may (`serving_cap`)
+  kUserCap = 13,       // its user has as many of its class as one may (`user_*_gpus`)
 };
 
 constexpr const char* ToString(WaitReason r) {
   constexpr const char* kNames[] = {"none",        "not-considered", "never-fits",     "closed",
                                     "no-capacity", "waits-for-stop", "unfunded-waits", "reserved",
                                     "session-cap", "suspended",      "maintenance",    "debug-cap",
-                                    "serving-cap"};
+                                    "serving-cap", "user-cap"};
   return kNames[static_cast<std::size_t>(r)];
 }
 

@@ -51,6 +51,7 @@ struct Shape {
   bool lane = false;  // may use lane nodes
   bool funded = true;
   std::uint8_t band = 0;  // its protection is at most BandLimit(band)
+  UserId user = kNoUser;  // where its user's GPUs are capped; says nothing about places
 
   GpuCount total() const { return GpuCount(std::int64_t{nodes} * gpus); }
   // The end of the protection of a start at `now`, rounded up to the band.

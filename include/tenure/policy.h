@@ -41,6 +41,7 @@ struct AllocationView {
   AllocationId id;
   GpuTime used;  // in the window, with the committed rest of running protections
   MilliGpu entitlement;
+  GpuTime owed;  // what a fluid would have given it in the window, if the policy CountsOwed
 };
 
 struct PolicyContext {
@@ -112,6 +113,8 @@ struct PolicyDefaults {
   Duration RankKey(const AllocationView& a) const {
     return internal::HoursOfShare(a.used, a.entitlement);
   }
+  // Whether RankKey looks at `owed`.
+  bool CountsOwed() const { return false; }
   // Unfunded runs before funded ones, then the fewest funded GPUs, then the least lost work
   // (GPU-milliseconds).
   std::int64_t VictimCost(const PolicyContext& ctx, const Run& run) const {
@@ -130,6 +133,7 @@ concept SchedulingPolicy = requires(const P p, const PolicyContext& ctx, const R
                                     const AllocationView& a, const Node& node, const Shape& shape) {
   { p.Tier(ctx, r) } -> std::same_as<int>;
   { p.RankKey(a) } -> std::same_as<Duration>;
+  { p.CountsOwed() } -> std::same_as<bool>;
   { p.MayPreempt(ctx, r, v) } -> std::same_as<bool>;
   { p.JudgeGroup(ctx, r, g) } -> std::same_as<GroupVerdict>;
   { p.QuietUntil(run) } -> std::same_as<TimePoint>;
@@ -172,6 +176,7 @@ struct BudgetOptions {
   std::int64_t session_permille = 50;
   std::int64_t serving_permille = 1000;
   bool express = true;
+  bool lag = false;  // rank by what was used less what a fluid would have given
 };
 
 // Whether `r` may stop more than others of its tier: see PolicyDefaults::kFirstStopsMore.
@@ -196,6 +201,11 @@ class BudgetPolicy : public PolicyDefaults {
 
   explicit BudgetPolicy(const BudgetOptions& options = {}) : options_(options) {}
   const BudgetOptions& options() const { return options_; }
+
+  bool CountsOwed() const { return options_.lag; }
+  Duration RankKey(const AllocationView& a) const {
+    return internal::HoursOfShare(options_.lag ? a.used - a.owed : a.used, a.entitlement);
+  }
 
   int Tier(const PolicyContext& ctx, const Requester& r) const {
     return r.leaf_charge + r.charge <= ctx.ranking.fluid(r.leaf) ? 1 : 2;
@@ -264,7 +274,7 @@ class BudgetPolicy : public PolicyDefaults {
   }
 
   bool AboutToCheckpoint(const Run& run, TimePoint now) const {
-    if (!run.resumable || run.checkpoint_interval <= Duration(0)) return false;
+    if (!run.resumable || run.restorable || run.checkpoint_interval <= Duration(0)) return false;
     const Duration progress = now - run.progress_since;
     if (progress <= Duration(0)) return false;
     const Duration next =

@@ -10,6 +10,8 @@
 #ifndef TENURE_PRESETS_H_
 #define TENURE_PRESETS_H_
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <string>
@@ -119,6 +121,7 @@ struct Preset {
   SchedulerOptions scheduler;
   BudgetOptions budget;
   Duration cap = std::chrono::hours(8);
+  Duration borrowed_cap = kUncapped;
   bool ai2 = false;
 
   // Sets parameters by name. InvalidArgument names the policy, the parameter and the value.
@@ -130,9 +133,14 @@ struct Preset {
         scheduler.contract.cap[static_cast<std::size_t>(c)] = cap;
       }
     }
+    if (parameters.contains("borrowed_cap")) scheduler.contract.borrowed_cap.fill(borrowed_cap);
     budget.express = scheduler.express;
     budget.serving_permille = scheduler.serving_cap;
     return absl::OkStatus();
+  }
+
+  GpuCount& UserGpus(WorkloadClass c) {
+    return scheduler.contract.user_gpus[static_cast<std::size_t>(c)];
   }
 
   Bindings Bind() {
@@ -160,6 +168,16 @@ struct Preset {
     b.Add("debug_cap", scheduler.debug_cap, "number", "the same for its debug work");
     b.Add("serving_cap", scheduler.serving_cap, "number",
           "the same for its services, but always; those within it are never stopped for others");
+    b.Add("borrowed_cap", borrowed_cap, "duration",
+          "longest minimum runtime of what a team starts beyond its entitlement");
+    b.Add("user_debug_gpus", UserGpus(WorkloadClass::kDebug), "number",
+          "GPUs of debug work that a user may have at once; 0: no cap");
+    b.Add("user_session_gpus", UserGpus(WorkloadClass::kInteractive), "number",
+          "the same for interactive sessions");
+    b.Add("user_training_gpus", UserGpus(WorkloadClass::kTraining), "number",
+          "the same for training");
+    b.Add("user_serving_gpus", UserGpus(WorkloadClass::kServing), "number",
+          "the same for services");
     b.Add("search_trials", scheduler.search.trials, "number",
           "plans tried in a pass to pack more or stop less; 0: no search");
     b.Add("search_backend", scheduler.search.backend, "back end",
@@ -171,11 +189,13 @@ struct Preset {
     if (ai2) return b;
     b.Add("level_by_level", scheduler.ranking.level_by_level, "switch",
           "compare keys at the children of the lowest common ancestor");
-    b.Add("gain", scheduler.ranking.gain, "duration",
-          "key difference to the siblings' mean that doubles a weight; 0: no controller");
-    b.Add("limit", scheduler.ranking.limit, "number", "largest change of a weight, either way");
-    b.Add("nominal_permille", scheduler.ranking.nominal_permille, "number",
-          "part of its own claim that a leaf keeps whatever its siblings do, in thousandths");
+    if (!budget.lag) {  // whose key is an integral already
+      b.Add("gain", scheduler.ranking.gain, "duration",
+            "key difference to the siblings' mean that doubles a weight; 0: no controller");
+      b.Add("limit", scheduler.ranking.limit, "number", "largest change of a weight, either way");
+      b.Add("nominal_permille", scheduler.ranking.nominal_permille, "number",
+            "part of its own claim that a leaf keeps whatever its siblings do, in thousandths");
+    }
     b.Add("big_gap", budget.big_gap, "duration",
           "key gap beyond which a leaf that has nothing placed may stop outside the entitlements");
     b.Add("quantum", budget.quantum, "duration", "a run is left alone this long after its minimum");
@@ -214,12 +234,23 @@ inline Preset MakePreset(const std::string& policy) {
   } else if (policy == "hier") {
     p.scheduler.ranking.level_by_level = true;
     p.scheduler.ranking.nominal_permille = 0;
+  } else if (policy == "responsive") {
+    p.scheduler.lookback = std::chrono::hours(72);
+  } else if (policy == "lag") {
+    p.budget.lag = true;
+    p.scheduler.ranking.gain = Duration(0);
   }
   return p;
 }
 
+// The presets: `budget`, the default; `ai2`, as published; `hier`, budget with keys compared level
+// by level; `responsive`, which forgets in days what budget forgets in a week; `lag`, which ranks
+// by how far a team is behind what a fluid would have given it.
+inline constexpr std::array<const char*, 5> kPresetNames = {"ai2", "budget", "hier", "responsive",
+                                                            "lag"};
+
 inline bool IsPreset(const std::string& policy) {
-  return policy == "ai2" || policy == "budget" || policy == "hier";
+  return std::find(kPresetNames.begin(), kPresetNames.end(), policy) != kPresetNames.end();
 }
 
 }  // namespace tenure

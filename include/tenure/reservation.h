@@ -179,6 +179,12 @@ class CreditMeter {
   void Set(TimePoint now, const std::vector<MilliGpu>& rates) {
     if (rates_.empty()) last_ = now;
     sums_.resize(rates.size());
+    Advance(now);
+    rates_ = rates;
+  }
+
+  // Counts what was owed until `now`, too.
+  void Advance(TimePoint now) {
     if (now - last_ > bucket_ * (kBuckets + 1)) {  // everything so far is out of the window
       sums_.assign(sums_.size(), Sums());
       last_ = now - bucket_ * kBuckets;
@@ -191,7 +197,6 @@ class CreditMeter {
       }
       last_ = end;
     }
-    rates_ = rates;
   }
 
   // Nothing is owed to `id` for the past: it was an inner node, whose share went to its children.

@@ -34,7 +34,7 @@ using SchedulerFactory = std::function<absl::StatusOr<std::unique_ptr<AnySchedul
     const std::string& policy, const Parameters& parameters)>;
 
 struct ScenarioOptions {
-  std::string policy = "budget";  // a preset: "budget", "ai2", "hier"
+  std::string policy = "budget";  // one of kPresetNames
   std::string file = "scenario";  // stands before the line in messages
   bool repeat = true;             // also the runs with restores and with shuffled input
   bool keep_log = false;          // fill ScenarioCase::log

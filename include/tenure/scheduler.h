@@ -30,6 +30,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -177,6 +178,12 @@ class Scheduler {
   // An interactive session does (not) use its GPUs. An idle run loses its protection; once stopped
   // it is suspended until it is reported not idle.
   absl::Status ReportIdle(WorkloadId id, bool idle, TimePoint now);
+  // Bytes that the resource manager wants back when the workload starts again: an image to restore,
+  // a checkpoint, an address. Never interpreted; part of the state; forgotten when the workload is
+  // over. "" takes it back. NotFound, InvalidArgument (longer than kMaxHintBytes).
+  absl::Status SetResumeHint(WorkloadId id, std::string hint, TimePoint now);
+  // "" if none was set; valid until the next call that changes anything. NotFound.
+  absl::StatusOr<std::string_view> ResumeHint(WorkloadId id) const;
   // The full list of running work: closes lost ends, names what is unknown.
   absl::StatusOr<ReconcileReport> Reconcile(std::span<const RunRef> running, TimePoint now);
 
@@ -289,7 +296,8 @@ class Scheduler {
   void Commit(RunSlot slot, TimePoint until);
   void Uncommit(RunSlot slot);
   Ledger LedgerAt(TimePoint now) const;
-  void Place(const Run& run, std::int64_t sign);
+  void Place(RunSlot slot, std::int64_t sign);
+  void CountForUser(RunSlot slot, std::int64_t sign);
   void Queue(const Run& run, std::int64_t sign);
   void Charge(AllocationId leaf, GpuTypeId type, TimePoint at, GpuCount delta);
   GpuTypeId TypeOf(const Workload& w) const { return cluster_.node(w.nodes[0]).type; }
@@ -318,7 +326,8 @@ class Scheduler {
   PolicyContext Context() const { return {tree_, ranking_, now_}; }
   auto KeyFn() const {
     return [this](AllocationId id, GpuTime used, MilliGpu entitlement) {
-      return policy_.RankKey(AllocationView{id, used, entitlement});
+      const GpuTime owed = policy_.CountsOwed() ? credit_.Owed(id) : GpuTime(0);
+      return policy_.RankKey(AllocationView{id, used, entitlement, owed});
     };
   }
   void ExpireProtections();
@@ -328,6 +337,7 @@ class Scheduler {
   bool ExpireHolds();
   void StartReadyHolds();
   bool Reserves() const { return options_.reservation.gang > GpuCount(0); }
+  bool CountsCredit() const { return Reserves() || policy_.CountsOwed(); }
   void FireReservations();
   bool StartEarly(RunSlot slot);
   bool Fire(RunSlot slot);
@@ -359,6 +369,7 @@ class Scheduler {
   }
   bool ClassCapReached(AllocationId leaf, WorkloadClass workload_class, MilliGpu charge,
                        const Ranking& ranking) const;
+  bool UserCapReached(const Shape& shape) const;
   void FillUnfunded();
   // A node has just refused it.
   bool Avoids(RunSlot slot) const { return Avoided(slot) != kNoNode; }
@@ -370,6 +381,8 @@ class Scheduler {
   bool PlaceOnFree(RunSlot slot, const Shape& shape);
   void StartOn(RunSlot slot, const std::vector<NodeId>& nodes);
   void HoldFor(RunSlot slot, const Plan& plan);
+  Duration Granted(RunSlot slot);
+  MilliGpu EntitlementNow(AllocationId leaf);
   void StopRun(RunSlot slot, StopReason reason, WorkloadId beneficiary);
   NodeList Record(const Workload& w);
   TimePoint NextWakeup();
@@ -417,6 +430,8 @@ class Scheduler {
   bool started_ = false;  // some call has set now_
 
   // Derived from the above; rebuilt by Restore.
+  // Funded GPUs placed or promised, where users are capped.
+  absl::btree_map<std::pair<UserId, WorkloadClass>, GpuCount> user_gpus_;
   std::vector<PendingQueue> queues_;  // funded, by leaf
   PendingQueue unfunded_;
   std::size_t waiting_funded_ = 0;
@@ -429,6 +444,7 @@ class Scheduler {
   TimePoint review_at_{Duration::min()};  // when time changes something about them
 
   // Of the current pass.
+  std::vector<MilliGpu> entitlements_;  // empty until asked for
   std::uint64_t round_ = 0;
   // Nodes became ordinary again after some request had been tried: the pass must be followed by
   // another one.

@@ -34,6 +34,10 @@ absl::Status Scheduler<Policy>::Restore(const std::string& snapshot) {
     if (run.state == WorkloadState::kFree) continue;
     w.shape = fresh.Intern(fresh.ShapeOf(run, w.spec));
     if (w.ahead) fresh.protections_.push_back({run.protected_until, s, run.id});
+    const bool placed = run.state == WorkloadState::kHeld ||
+                        run.state == WorkloadState::kStarting ||
+                        run.state == WorkloadState::kRunning;
+    if (run.funded && (placed || run.state == WorkloadState::kReserved)) fresh.CountForUser(s, +1);
     if (run.state == WorkloadState::kPending) {
       const bool dirty = fresh.dirty_;
       fresh.Enqueue(s, false);
@@ -44,6 +48,14 @@ absl::Status Scheduler<Policy>::Restore(const std::string& snapshot) {
   std::make_heap(fresh.protections_.begin(), fresh.protections_.end());
   *this = std::move(fresh);
   return absl::OkStatus();
+}
+
+template <class Policy>
+absl::StatusOr<std::string_view> Scheduler<Policy>::ResumeHint(WorkloadId id) const {
+  if (table_.Find(id) == kNoSlot) {
+    return absl::NotFoundError(absl::StrCat("workload ", id.value(), " is unknown"));
+  }
+  return table_.Hint(id);
 }
 
 template <class Policy>
@@ -111,9 +123,10 @@ absl::StatusOr<Explanation> Scheduler<Policy>::Explain(WorkloadId id) const {
           dirty_ && w.queued_since >= last_pass_ ? WaitReason::kNotConsidered
           : run.funded && ClassCapReached(run.leaf, run.workload_class, run.charge(), ranking)
               ? CapReason(run.workload_class)
-          : WaitsForMaintenance(slot) ? WaitReason::kMaintenance
-          : run.funded                ? WaitReason::kNoCapacity
-                                      : WaitReason::kUnfundedWaits;
+          : run.funded && UserCapReached(shapes_[w.shape]) ? WaitReason::kUserCap
+          : WaitsForMaintenance(slot)                      ? WaitReason::kMaintenance
+          : run.funded                                     ? WaitReason::kNoCapacity
+                                                           : WaitReason::kUnfundedWaits;
       break;
     }
     default:

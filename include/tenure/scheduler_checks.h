@@ -22,6 +22,12 @@ absl::Status Scheduler<Policy>::CheckOptions(const SchedulerOptions& o) {
   for (Duration cap : o.contract.cap) {
     if (!within(cap)) return bad("cap is ", cap.count(), " us");
   }
+  for (Duration cap : o.contract.borrowed_cap) {
+    if (!within(cap)) return bad("borrowed_cap is ", cap.count(), " us");
+  }
+  for (GpuCount most : o.contract.user_gpus) {
+    if (most < GpuCount(0)) return bad("user_gpus is ", most.value());
+  }
   if (!within(o.grace)) return bad("grace is ", o.grace.count(), " us");
   if (!within(o.tick)) return bad("tick is ", o.tick.count(), " us");
   if (!within(o.retry) || o.retry == Duration(0)) return bad("retry is ", o.retry.count(), " us");

@@ -54,13 +54,12 @@ bool Scheduler<Policy>::ExpireHolds() {
 // Back into the queue; what was claimed is free for others.
 template <class Policy>
 void Scheduler<Policy>::ReleaseHold(RunSlot slot) {
-  const Run& run = table_.run(slot);
   Workload& w = table_.workload(slot);
-  for (NodeId n : w.nodes) cluster_.Unclaim(n, slot, run.gpus_per_node);
+  for (NodeId n : w.nodes) cluster_.Unclaim(n, slot, table_.run(slot).gpus_per_node);
   w.nodes.clear();
   RemoveFromList(holds_, slot);
   Uncommit(slot);
-  Place(run, -1);
+  Place(slot, -1);
   Enqueue(slot, true);
 }
 
@@ -75,9 +74,26 @@ void Scheduler<Policy>::HoldFor(RunSlot slot, const Plan& plan) {
   for (NodeId n : plan.nodes) cluster_.Claim(n, slot, run.gpus_per_node);
   holds_.push_back(slot);
   run.rate = rates_.rate(TypeOf(w));
-  Place(run, +1);
-  Commit(slot, now_ + options_.contract.Protection(w.spec));
+  Place(slot, +1);
+  Commit(slot, now_ + Granted(slot));
   decisions_.holds.push_back({run.id, Record(w), GpuCount(run.gpus_per_node), w.deadline});
+}
+
+// The protection of a funded run that has just been placed.
+template <class Policy>
+Duration Scheduler<Policy>::Granted(RunSlot slot) {
+  const Run& run = table_.run(slot);
+  const Duration protection = options_.contract.Protection(table_.workload(slot).spec);
+  const Duration borrowed = options_.contract.BorrowedCap(run.workload_class);
+  if (protection <= borrowed) return protection;
+  return ledger_.placed_charge(run.leaf) > EntitlementNow(run.leaf) ? borrowed : protection;
+}
+
+// Before the standings of the pass are known, too.
+template <class Policy>
+MilliGpu Scheduler<Policy>::EntitlementNow(AllocationId leaf) {
+  if (entitlements_.empty()) tree_.Entitlements(Capacity(), entitlements_);
+  return entitlements_[leaf.value()];
 }
 
 template <class Policy>
@@ -102,8 +118,8 @@ void Scheduler<Policy>::StartOn(RunSlot slot, const std::vector<NodeId>& nodes) 
   for (NodeId n : nodes) cluster_.Occupy(n, slot, run.gpus_per_node, session);
   run.rate = rates_.rate(TypeOf(w));
   if (run.funded) {
-    Place(run, +1);
-    Commit(slot, now_ + options_.contract.Protection(w.spec));
+    Place(slot, +1);
+    Commit(slot, now_ + Granted(slot));
   }
   decisions_.starts.push_back({run.id, w.run, Record(w), GpuCount(run.gpus_per_node)});
 }
@@ -126,11 +142,12 @@ void Scheduler<Policy>::StopRun(RunSlot slot, StopReason reason, WorkloadId bene
   Restock(slot);
   for (NodeId n : w.nodes) cluster_.MarkStopping(n, run.gpus_per_node);
   if (run.funded) {
-    Place(run, -1);
+    Place(slot, -1);
     Queue(run, +1);
-    // One that waits for the cap of its class may start elsewhere; a leaf that has nothing left may
-    // stop more.
+    // One that waits for the cap of its class or of its user may start elsewhere; a leaf that has
+    // nothing left may stop more.
     if (ClassCap(run.workload_class) > 0 ||
+        options_.contract.UserGpus(run.workload_class) > GpuCount(0) ||
         (Policy::kFirstStopsMore && ledger_.placed_charge(run.leaf) == MilliGpu(0))) {
       look_again_ = true;
     }

@@ -60,6 +60,8 @@ struct SchedulerOptions {
   template <class Archive>
   void Serialize(Archive& ar) {
     for (Duration& d : contract.cap) ar(d);
+    for (Duration& d : contract.borrowed_cap) ar(d);
+    for (GpuCount& n : contract.user_gpus) ar(n);
     ar(contract.debug_gpus, contract.refuse_livelock, ranking.level_by_level, ranking.fluid,
        ranking.gain, ranking.limit, ranking.nominal_permille, lookback, grace, tick, retry,
        lane_permille, lane_minimum, lane_gpus, express, idle_after, idle_cap, reservation,

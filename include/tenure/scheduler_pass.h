@@ -25,6 +25,7 @@ absl::StatusOr<const Decisions*> Scheduler<Policy>::Decide(TimePoint now) {
   last_pass_ = now;
   decisions_.Clear();
   look_again_ = false;
+  entitlements_.clear();
   cluster_.Reindex();
   ReviewMaintenance();
   if (tree_.ApplyEdits(now)) {
@@ -41,11 +42,12 @@ absl::StatusOr<const Decisions*> Scheduler<Policy>::Decide(TimePoint now) {
     StartReadyHolds();
     if (ExpireHolds()) StartReadyHolds();  // a later one may have waited for it
   }
-  if (waiting_funded_ > 0 || Reserves()) {
+  if (policy_.CountsOwed()) credit_.Advance(now_);
+  if (waiting_funded_ > 0 || CountsCredit()) {
     ranking_.Refresh(tree_, ledger_, Capacity(), now_, KeyFn());
   }
+  if (CountsCredit()) credit_.Set(now_, ranking_.naturals());
   if (Reserves()) {
-    credit_.Set(now_, ranking_.naturals());
     RenewReservations();
     FireReservations();
   }
@@ -116,8 +118,6 @@ void Scheduler<Policy>::SuspendIdleSessions() {
     const Run &x = table_.run(a), &y = table_.run(b);
     return std::tie(x.leaf, x.id) < std::tie(y.leaf, y.id);
   });
-  std::vector<MilliGpu> entitlements;
-  tree_.Entitlements(Capacity(), entitlements);
   AllocationId leaf = kRootAllocation;
   std::int64_t kept = 0;  // charge of those of `leaf` that stay
   for (RunSlot slot : idle) {
@@ -125,7 +125,7 @@ void Scheduler<Policy>::SuspendIdleSessions() {
     if (run.leaf != leaf) kept = 0;
     leaf = run.leaf;
     kept += run.charge().value();
-    if (!run.resumable || kept * 1000 <= entitlements[leaf.value()].value() * options_.idle_cap) {
+    if (!run.resumable || kept * 1000 <= EntitlementNow(leaf).value() * options_.idle_cap) {
       continue;
     }
     kept -= run.charge().value();

@@ -64,6 +64,7 @@ bool Scheduler<Policy>::Reserve(RunSlot slot) {
   Run& run = table_.run(slot);
   Workload& w = table_.workload(slot);
   Queue(run, +1);  // it still waits
+  CountForUser(slot, +1);
   run.state = WorkloadState::kReserved;
   w.nodes.assign(reservation_plan_.nodes.begin(), reservation_plan_.nodes.end());
   w.deadline = reservation_plan_.at;
@@ -83,6 +84,7 @@ void Scheduler<Policy>::ReleaseReservation(RunSlot slot) {
   for (NodeId n : w.nodes) cluster_.Unreserve(n);
   w.nodes.clear();
   RemoveFromList(reservations_, slot);
+  CountForUser(slot, -1);
   Queue(run, -1);
   Enqueue(slot, true);
 }

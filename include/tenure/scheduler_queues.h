@@ -44,6 +44,7 @@ Shape Scheduler<Policy>::ShapeOf(const Run& run, const WorkloadSpec& spec) const
   }
   s.workload_class = run.workload_class;
   s.funded = run.funded;
+  if (s.funded && options_.contract.UserGpus(s.workload_class) > GpuCount(0)) s.user = spec.user;
   if (s.funded && Banded()) s.band = BandOf(options_.contract.Protection(spec));
   s.lane = s.nodes == 1 &&
            (!run.funded || (run.gpus() <= options_.lane_gpus && !s.stays() &&

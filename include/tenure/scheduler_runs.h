@@ -44,7 +44,8 @@ Ledger Scheduler<Policy>::LedgerAt(TimePoint now) const {
 
 // Counts a funded run as placed in its leaf (+1) or not any more (-1).
 template <class Policy>
-void Scheduler<Policy>::Place(const Run& run, std::int64_t sign) {
+void Scheduler<Policy>::Place(RunSlot slot, std::int64_t sign) {
+  const Run& run = table_.run(slot);
   const MilliGpu charge(run.charge().value() * sign);
   ledger_.AddPlaced(tree_, run.leaf, GpuCount(run.gpus().value() * sign), charge);
   if (run.workload_class == WorkloadClass::kInteractive) {
@@ -54,6 +55,18 @@ void Scheduler<Policy>::Place(const Run& run, std::int64_t sign) {
   } else if (run.workload_class == WorkloadClass::kServing) {
     ledger_.AddServing(tree_, run.leaf, charge);
   }
+  CountForUser(slot, sign);
+}
+
+// Counts a funded workload among those its user has placed or promised (+1) or not any more (-1).
+template <class Policy>
+void Scheduler<Policy>::CountForUser(RunSlot slot, std::int64_t sign) {
+  const Run& run = table_.run(slot);
+  const UserId user = table_.workload(slot).spec.user;
+  if (options_.contract.UserGpus(run.workload_class) == GpuCount(0) || user == kNoUser) return;
+  const auto it = user_gpus_.try_emplace({user, run.workload_class}).first;
+  it->second += GpuCount(run.gpus().value() * sign);
+  if (it->second == GpuCount(0)) user_gpus_.erase(it);
 }
 
 // Counts it as waiting demand of its leaf (+1) or not any more (-1).
@@ -106,7 +119,7 @@ void Scheduler<Policy>::LeaveStopping(RunSlot slot) {
   if (run.state == WorkloadState::kStopping) {
     Queue(run, -1);
   } else {
-    Place(run, -1);
+    Place(slot, -1);
   }
 }
 
@@ -158,6 +171,8 @@ absl::Status Scheduler<Policy>::ReportStarted(WorkloadId id, RunNumber run_numbe
   }
   Advance(now);
   Workload& w = table_.workload(*slot);
+  const TimePoint decided = run.start;
+  const Duration granted = run.protected_until - decided;
   Uncommit(*slot);
   run.state = WorkloadState::kRunning;
   run.start = started;
@@ -166,14 +181,15 @@ absl::Status Scheduler<Policy>::ReportStarted(WorkloadId id, RunNumber run_numbe
   w.charged = true;
   if (run.funded) {
     Charge(run.leaf, TypeOf(w), started, run.gpus());
-    Commit(*slot, started + options_.contract.Protection(w.spec));
+    Commit(*slot, started + granted);
   } else {
     ledger_.ChargeUnfunded(tree_, run.leaf, started, run.gpus());
     run.protected_until = started;
   }
   Restock(*slot);
-  // Only now can it be stopped.
-  dirty_ = dirty_ || w.cancel_requested || draining_ > 0;
+  // Only now can it be stopped; a pass since it was decided had to leave it alone.
+  dirty_ = dirty_ || w.cancel_requested || draining_ > 0 ||
+           (decided < last_pass_ && run.protected_until <= now && waiting_funded_ > 0);
   for (NodeId n : w.nodes) {
     const Node& node = cluster_.node(n);
     dirty_ = dirty_ || (node.reserved_for != kNoSlot && node.reserved_at <= now);
@@ -271,7 +287,7 @@ absl::Status Scheduler<Policy>::ReportStopFailed(WorkloadId id, RunNumber run_nu
   Advance(now);
   if (run.funded) {
     Queue(run, -1);
-    Place(run, +1);
+    Place(*slot, +1);
   }
   run.state = WorkloadState::kRunning;
   Restock(*slot);
@@ -333,6 +349,21 @@ absl::Status Scheduler<Policy>::ReportIdle(WorkloadId id, bool idle, TimePoint n
   }
   Restock(slot);
   dirty_ = true;
+  return absl::OkStatus();
+}
+
+template <class Policy>
+absl::Status Scheduler<Policy>::SetResumeHint(WorkloadId id, std::string hint, TimePoint now) {
+  if (absl::Status s = CheckTime(now); !s.ok()) return s;
+  if (table_.Find(id) == kNoSlot) {
+    return absl::NotFoundError(absl::StrCat("workload ", id.value(), " is unknown"));
+  }
+  if (hint.size() > kMaxHintBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("resume hint of workload ", id.value(), ": ",
+                                                   hint.size(), " bytes exceed ", kMaxHintBytes));
+  }
+  Advance(now);
+  table_.SetHint(id, std::move(hint));
   return absl::OkStatus();
 }
 

@@ -245,6 +245,7 @@ bool Scheduler<Policy>::DescribeRequests(internal::SearchScene& scene) {
       const Shape& shape = shapes_[bucket.shape];
       const Requester r = RequesterFor(leaf, shape, ledger_.placed_charge(leaf));
       if (ClassCapReached(leaf, shape.workload_class, r.charge, ranking_)) continue;
+      if (UserCapReached(shape)) continue;
       candidates.push_back({leaf, &bucket, r});
     }
     std::sort(

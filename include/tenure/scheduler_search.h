@@ -33,6 +33,7 @@ bool Scheduler<Policy>::CarryOut(const internal::SearchScene& scene, const plan:
   if (run.state != WorkloadState::kPending || !run.funded || Avoids(slot)) return false;
   const Requester r = RequesterFor(leaf, shape, ledger_.placed_charge(leaf));
   if (ClassCapReached(leaf, shape.workload_class, r.charge, ranking_)) return false;
+  if (UserCapReached(shape)) return false;
   Plan plan;
   for (plan::u32 n : p.nodes) plan.nodes.push_back(scene.node[n]);
   for (plan::u32 v : p.victims) plan.victims.push_back(scene.victim[v]);

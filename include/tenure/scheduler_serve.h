@@ -104,6 +104,15 @@ bool Scheduler<Policy>::ClassCapReached(AllocationId leaf, WorkloadClass workloa
          (serving || ranking.natural(leaf) < ranking.demand(leaf));
 }
 
+// Whether the user of such a request has too much of its class to have this, too.
+template <class Policy>
+bool Scheduler<Policy>::UserCapReached(const Shape& shape) const {
+  if (shape.user == kNoUser) return false;
+  const auto it = user_gpus_.find({shape.user, shape.workload_class});
+  return it != user_gpus_.end() &&
+         it->second + shape.total() > options_.contract.UserGpus(shape.workload_class);
+}
+
 // Tries requests of `leaf` until one is placed (true) or none is left for this tier (false).
 template <class Policy>
 bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
@@ -122,6 +131,7 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
     requester.charge = MilliGpu(requester.gpus.value() * RateOf(shape.type));
     if (tier < Policy::kTiers && policy_.Tier(Context(), requester) != tier) continue;
     if (ClassCapReached(leaf, shape.workload_class, requester.charge, ranking_)) continue;
+    if (UserCapReached(shape)) continue;
     if (!KnownToFail(requester, bucket.shape)) {
       for (const QueueKey& key : bucket.waiting) {
         const bool avoids = Avoids(key.slot);

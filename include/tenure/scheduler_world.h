@@ -216,7 +216,7 @@ void Scheduler<Policy>::Rerate(RunSlot slot, TimePoint now) {
     if (waits || run.state == WorkloadState::kStopping) {
       Queue(run, sign);
     } else {
-      Place(run, sign);
+      Place(slot, sign);
     }
     if (w.ahead) {
       ledger_.Commit(tree_, run.leaf, MilliGpu(sign * run.charge().value()), run.protected_until);

@@ -208,7 +208,8 @@ typedef enum tenure_wait_reason {
   TENURE_WAIT_SUSPENDED = 9,      /* waits for tenure_workload_idle(.., 0, ..) */
   TENURE_WAIT_MAINTENANCE = 10,   /* would start, were no maintenance announced */
   TENURE_WAIT_DEBUG_CAP = 11,     /* its allocation's debug work has all it may (debug_cap) */
-  TENURE_WAIT_SERVING_CAP = 12    /* its allocation's services have all they may (serving_cap) */
+  TENURE_WAIT_SERVING_CAP = 12,   /* its allocation's services have all they may (serving_cap) */
+  TENURE_WAIT_USER_CAP = 13       /* its user has all of its class that one may (user_*_gpus) */
 } tenure_wait_reason;
 
 /* What became of a workload that lost its run. */
@@ -233,8 +234,10 @@ TENURE_API const char* tenure_outcome_name(int32_t value);
 
 typedef struct tenure_options tenure_options;
 
-/* The options of a preset: "budget" (the default policy), "ai2" (the published one) or "hier"
- * (budget, level by level). NOT_FOUND: no such policy. *out is NULL on error. */
+/* The options of a preset: "budget" (the default policy), "ai2" (the published one), "hier"
+ * (budget, level by level), "responsive" (budget, with a window of three days) or "lag" (ranks by
+ * how far an allocation is behind what a fluid would have given it). NOT_FOUND: no such policy.
+ * *out is NULL on error. */
 TENURE_API tenure_status tenure_options_create(const char* policy, tenure_options** out);
 /* Schedulers made with them go on. NULL does nothing. */
 TENURE_API void tenure_options_destroy(tenure_options* options);
@@ -531,7 +534,8 @@ typedef struct tenure_workload {
   uint64_t id;            /* the caller's; not in use by a workload that is not over */
   const char* name;       /* may be NULL; never interpreted */
   uint32_t name_size;     /* bytes of name; 0: it ends with NUL */
-  uint32_t user;          /* the caller's number of its owner; for reports */
+  uint32_t user;          /* the caller's number of its owner, for caps and reports; 0xffffffff:
+                             nobody's, which no cap of a user holds for */
   int32_t workload_class; /* tenure_class */
   int32_t priority;       /* larger first, inside one allocation only */
   uint32_t nodes;
@@ -543,11 +547,14 @@ typedef struct tenure_workload {
   int64_t minimum_us;      /* 0: unfunded, free, stopped by any funded request */
   int64_t checkpoint_interval_us; /* 0: unknown, a stopped run loses all its work */
   int64_t restart_overhead_us;    /* until a resumed run makes progress */
+  int32_t restorable; /* 1: saves all its work in the grace of a stop (a checkpoint on notice, a
+                         session that is suspended and restored); needs `resumable` */
+  int32_t padding;
 } tenure_workload;
-#define TENURE_WORKLOAD_INIT                                                             \
-  {                                                                                      \
-    sizeof(tenure_workload), 0, 0, NULL, 0, 0, TENURE_CLASS_TRAINING, 0, 1, 1,           \
-        TENURE_ANY_GPU_TYPE, TENURE_TOPOLOGY_PREFERRED, TENURE_DEEPEST_LEVEL, 1, 0, 0, 0 \
+#define TENURE_WORKLOAD_INIT                                                                   \
+  {                                                                                            \
+    sizeof(tenure_workload), 0, 0, NULL, 0, 0, TENURE_CLASS_TRAINING, 0, 1, 1,                 \
+        TENURE_ANY_GPU_TYPE, TENURE_TOPOLOGY_PREFERRED, TENURE_DEEPEST_LEVEL, 1, 0, 0, 0, 0, 0 \
   }
 
 /* INVALID_ARGUMENT (a field is out of range; the message names it), ALREADY_EXISTS (id), NOT_FOUND
@@ -566,6 +573,19 @@ TENURE_API tenure_status tenure_workload_cancel(tenure_scheduler* scheduler, uin
  * NOT_FOUND, FAILED_PRECONDITION (no session, or neither running nor suspended), OUT_OF_RANGE. */
 TENURE_API tenure_status tenure_workload_idle(tenure_scheduler* scheduler, uint64_t workload,
                                               int32_t idle, int64_t now_us);
+
+/* Bytes that the resource manager wants back when the workload starts again: the image to restore,
+ * a checkpoint, an address. At most 4096, never interpreted; part of the state and of snapshots;
+ * forgotten when the workload is over. Size 0 takes them back; `bytes` may be NULL then. NOT_FOUND,
+ * INVALID_ARGUMENT (too many), OUT_OF_RANGE (time). */
+TENURE_API tenure_status tenure_workload_set_resume_hint(tenure_scheduler* scheduler,
+                                                         uint64_t workload, const void* bytes,
+                                                         size_t size, int64_t now_us);
+/* What was set last; size 0 if nothing was. *out_size is set; BUFFER_TOO_SMALL: to the room that is
+ * needed. NOT_FOUND. */
+TENURE_API tenure_status tenure_workload_resume_hint(const tenure_scheduler* scheduler,
+                                                     uint64_t workload, void* buffer,
+                                                     size_t capacity, size_t* out_size);
 
 /* A workload's standing with the numbers that decide about it, as of the last pass. */
 typedef struct tenure_explanation {

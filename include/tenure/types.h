@@ -70,6 +70,7 @@ using GpuTypeId = Id<struct GpuTypeIdTag, std::uint16_t>;
 using AllocationId = Id<struct AllocationIdTag, std::uint32_t>;
 using WorkloadId = Id<struct WorkloadIdTag, std::uint64_t>;
 using UserId = Id<struct UserIdTag, std::uint32_t>;
+inline constexpr UserId kNoUser{0xffffffffu};
 // Number of the placement of a workload, 1 for the first. (WorkloadId, RunNumber) names a run.
 using RunNumber = Id<struct RunNumberTag, std::uint32_t>;
 

@@ -10,9 +10,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/inlined_vector.h"
 #include "tenure/charge_rates.h"
 #include "tenure/cluster.h"
@@ -51,7 +54,8 @@ struct Run {
   WorkloadClass workload_class = WorkloadClass::kTraining;
   bool funded = false;
   bool resumable = true;
-  bool idle = false;  // reported utilisation under the threshold
+  bool restorable = false;  // a stop costs the restart only
+  bool idle = false;        // reported utilisation under the threshold
   std::int32_t gpus_per_node = 0;
   std::int32_t node_count = 0;
   std::int32_t rate = kStandardRate;  // charge rate: of its nodes, or while it waits of its request
@@ -67,16 +71,17 @@ struct Run {
   // What it takes of a share.
   MilliGpu charge() const { return MilliGpu(gpus().value() * rate); }
 
-  // Wall time of work that a stop at `now` destroys, with the overhead of the next restart. A
-  // session's whole life is volatile. At most kMostLost.
+  // Wall time of work that a stop at `now` destroys, with the overhead of the next restart. Unless
+  // it is restorable, a session's whole life is volatile. At most kMostLost.
   Duration LostIfStopped(TimePoint now) const {
     const Duration run = std::max(Duration(0), now - start);
-    if (!resumable || workload_class == WorkloadClass::kInteractive) {
+    if (!resumable || (workload_class == WorkloadClass::kInteractive && !restorable)) {
       return std::min(kMostLost, run + restart_overhead);
     }
     const Duration progress = std::max(Duration(0), now - progress_since);
     const Duration overhead = std::min(run, std::max(Duration(0), progress_since - start));
-    const Duration unsaved = checkpoint_interval > Duration(0)
+    const Duration unsaved = restorable ? Duration(0)
+                             : checkpoint_interval > Duration(0)
                                  ? Duration(progress.count() % checkpoint_interval.count())
                                  : progress;
     return std::min(kMostLost, unsaved + overhead + restart_overhead);
@@ -87,8 +92,9 @@ struct Run {
 
   template <class Archive>
   void Serialize(Archive& ar) {
-    ar(id, leaf, state, workload_class, funded, resumable, idle, gpus_per_node, node_count, rate,
-       stops, start, protected_until, progress_since, checkpoint_interval, restart_overhead);
+    ar(id, leaf, state, workload_class, funded, resumable, restorable, idle, gpus_per_node,
+       node_count, rate, stops, start, protected_until, progress_since, checkpoint_interval,
+       restart_overhead);
   }
 };
 
@@ -112,9 +118,9 @@ struct Workload {
   void Serialize(Archive& ar) {
     ar(spec.id, spec.allocation, spec.user, spec.name, spec.workload_class, spec.priority,
        spec.nodes, spec.gpus_per_node, spec.gpu_type, spec.topology_rule, spec.topology_level,
-       spec.minimum, spec.resumable, spec.checkpoint_interval, spec.restart_overhead, run,
-       queued_since, ahead, charged, cancel_requested, stop_reason, last_seen, deadline, promised,
-       avoid, avoid_until, nodes);
+       spec.minimum, spec.resumable, spec.restorable, spec.checkpoint_interval,
+       spec.restart_overhead, run, queued_since, ahead, charged, cancel_requested, stop_reason,
+       last_seen, deadline, promised, avoid, avoid_until, nodes);
   }
 };
 
@@ -148,6 +154,7 @@ class WorkloadTable {
     r.workload_class = spec.workload_class;
     r.funded = spec.funded();
     r.resumable = spec.resumable;
+    r.restorable = spec.restorable;
     r.gpus_per_node = static_cast<std::int32_t>(spec.gpus_per_node.value());
     r.node_count = static_cast<std::int32_t>(spec.nodes);
     r.checkpoint_interval = spec.checkpoint_interval;
@@ -156,9 +163,24 @@ class WorkloadTable {
   }
   void Remove(RunSlot slot) {
     slots_.erase(runs_[slot].id);
+    hints_.erase(runs_[slot].id);
     runs_[slot].state = WorkloadState::kFree;
     workloads_[slot] = Workload{};
     free_.push_back(slot);
+  }
+
+  // What a resource manager wants to be told at the next start of `id`, which must be known; ""
+  // forgets it. Kept until the workload is over.
+  void SetHint(WorkloadId id, std::string hint) {
+    if (hint.empty()) {
+      hints_.erase(id);
+    } else {
+      hints_[id] = std::move(hint);
+    }
+  }
+  std::string_view Hint(WorkloadId id) const {
+    const auto it = hints_.find(id);
+    return it == hints_.end() ? std::string_view() : it->second;
   }
 
   std::size_t slots() const { return runs_.size(); }
@@ -171,7 +193,14 @@ class WorkloadTable {
   template <class Archive>
   void Serialize(Archive& ar) {
     ar(runs_, workloads_, free_);
+    std::vector<HintEntry> hints;
+    if constexpr (!Archive::kReading) {
+      for (const auto& [id, hint] : hints_) hints.push_back({id, hint});
+    }
+    ar(hints);
     if constexpr (Archive::kReading) {
+      hints_.clear();
+      for (HintEntry& h : hints) hints_[h.id] = std::move(h.hint);
       slots_.clear();
       for (std::size_t s = 0; s < runs_.size(); ++s) {
         if (runs_[s].state == WorkloadState::kFree) continue;
@@ -181,10 +210,20 @@ class WorkloadTable {
   }
 
  private:
+  struct HintEntry {
+    WorkloadId id;
+    std::string hint;
+    template <class Archive>
+    void Serialize(Archive& ar) {
+      ar(id, hint);
+    }
+  };
+
   std::vector<Run> runs_;
   internal::StableList<Workload> workloads_;
   std::vector<RunSlot> free_;
   internal::IndexMap<WorkloadId, RunSlot> slots_;
+  absl::btree_map<WorkloadId, std::string> hints_;  // of the few that have one
 };
 
 }  // namespace tenure

@@ -165,7 +165,7 @@ struct Request {
 Request MakeRequest(std::int64_t id, std::int64_t allocation, std::int64_t nodes,
                     std::int64_t gpus_per_node, std::int64_t minimum_us, const std::string& kind,
                     std::int64_t user, std::string name, std::int32_t priority, bool resumable,
-                    std::int64_t checkpoint_us, std::int64_t restart_us,
+                    bool restorable, std::int64_t checkpoint_us, std::int64_t restart_us,
                     std::optional<std::string> gpu_type, bool topology_required,
                     std::optional<int> topology_level, std::int64_t now_us) {
   const auto bad = [&](const char* field, std::int64_t value) {
@@ -193,6 +193,7 @@ Request MakeRequest(std::int64_t id, std::int64_t allocation, std::int64_t nodes
   }
   spec.minimum = Duration(minimum_us);
   spec.resumable = resumable;
+  spec.restorable = restorable;
   spec.checkpoint_interval = Duration(checkpoint_us);
   spec.restart_overhead = Duration(restart_us);
   request.gpu_type = std::move(gpu_type);
@@ -203,16 +204,17 @@ Request MakeRequest(std::int64_t id, std::int64_t allocation, std::int64_t nodes
 // Binds `f(scheduler, request)` with the fields of a request as keyword arguments.
 template <class Scheduler, class F>
 auto WithRequest(F f) {
-  return
-      [f](Scheduler& s, std::int64_t id, std::int64_t allocation, std::int64_t nodes,
-          std::int64_t gpus_per_node, std::int64_t minimum_us, const std::string& kind,
-          std::int64_t user, std::string name, std::int32_t priority, bool resumable,
-          std::int64_t checkpoint_us, std::int64_t restart_us, std::optional<std::string> gpu_type,
-          bool topology_required, std::optional<int> topology_level, std::int64_t now_us) {
-        return f(s, MakeRequest(id, allocation, nodes, gpus_per_node, minimum_us, kind, user,
-                                std::move(name), priority, resumable, checkpoint_us, restart_us,
-                                std::move(gpu_type), topology_required, topology_level, now_us));
-      };
+  return [f](Scheduler& s, std::int64_t id, std::int64_t allocation, std::int64_t nodes,
+             std::int64_t gpus_per_node, std::int64_t minimum_us, const std::string& kind,
+             std::int64_t user, std::string name, std::int32_t priority, bool resumable,
+             bool restorable, std::int64_t checkpoint_us, std::int64_t restart_us,
+             std::optional<std::string> gpu_type, bool topology_required,
+             std::optional<int> topology_level, std::int64_t now_us) {
+    return f(
+        s, MakeRequest(id, allocation, nodes, gpus_per_node, minimum_us, kind, user,
+                       std::move(name), priority, resumable, restorable, checkpoint_us, restart_us,
+                       std::move(gpu_type), topology_required, topology_level, now_us));
+  };
 }
 
 bool Knows(const AnyScheduler& s, const std::string& gpu_type) {
@@ -468,6 +470,15 @@ void BindScheduler(py::module_& m) {
            [](AnyScheduler& s, I id, bool idle, I now_us) {
              ThrowIfError(s.ReportIdle(Workload(id), idle, At(now_us)));
            })
+      .def(
+          "set_resume_hint",
+          [](AnyScheduler& s, I id, const py::bytes& hint, I now_us) {
+            ThrowIfError(s.SetResumeHint(Workload(id), static_cast<std::string>(hint), At(now_us)));
+          })
+      .def("resume_hint",
+           [](const AnyScheduler& s, I id) {
+             return py::bytes(std::string(ValueOrThrow(s.ResumeHint(Workload(id)))));
+           })
       .def("reconcile", &Reconcile)
       .def("decide", &Decide)
       .def("explain", [](const AnyScheduler& s,
@@ -488,7 +499,7 @@ void BindScheduler(py::module_& m) {
   const auto def_request = [&](const char* name, auto f) {
     scheduler.def(name, f, py::kw_only(), py::arg("id"), py::arg("allocation"), py::arg("nodes"),
                   py::arg("gpus_per_node"), py::arg("minimum_us"), py::arg("kind"), py::arg("user"),
-                  py::arg("name"), py::arg("priority"), py::arg("resumable"),
+                  py::arg("name"), py::arg("priority"), py::arg("resumable"), py::arg("restorable"),
                   py::arg("checkpoint_us"), py::arg("restart_us"), py::arg("gpu_type"),
                   py::arg("topology_required"), py::arg("topology_level"), py::arg("now_us"));
   };

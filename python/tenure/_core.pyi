@@ -196,6 +196,7 @@ class Scheduler:
         name: str,
         priority: int,
         resumable: bool,
+        restorable: bool,
         checkpoint_us: int,
         restart_us: int,
         gpu_type: str | None,
@@ -211,6 +212,8 @@ class Scheduler:
     def report_stop_failed(self, id: int, run: int, now_us: int, /) -> None: ...
     def report_checkpoint(self, id: int, run: int, at_us: int, now_us: int, /) -> None: ...
     def report_idle(self, id: int, idle: bool, now_us: int, /) -> None: ...
+    def set_resume_hint(self, id: int, hint: bytes, now_us: int, /) -> None: ...
+    def resume_hint(self, id: int, /) -> bytes: ...
     def reconcile(
         self, running: list[tuple[int, int]], now_us: int, /
     ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]: ...
@@ -232,6 +235,7 @@ class Scheduler:
         name: str,
         priority: int,
         resumable: bool,
+        restorable: bool,
         checkpoint_us: int,
         restart_us: int,
         gpu_type: str | None,

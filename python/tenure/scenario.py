@@ -63,7 +63,7 @@ def replay(
     source
         The path of a file, or, if it has a line break, the text itself.
     policy
-        A preset of the scheduler: "budget", "ai2", "hier".
+        A preset of the scheduler: "budget", "ai2", "hier", "responsive" or "lag".
     repeat
         Also run every case with a snapshot and restore after every instant and with the order of
         equal input shuffled; the decisions must be the same.

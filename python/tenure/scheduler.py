@@ -35,7 +35,7 @@ class Scheduler:
     Parameters
     ----------
     policy
-        "budget", "ai2" or "hier".
+        "budget", "ai2", "hier", "responsive" or "lag".
     parameters
         As in `tenure.policies()`, values are converted to text.
     grace
@@ -243,6 +243,7 @@ class Scheduler:
         name: str = "",
         priority: int = 0,
         resumable: bool = True,
+        restorable: bool = False,
         checkpoint_interval: Time = 0,
         restart_overhead: Time = 0,
         gpu_type: str | None = None,
@@ -261,9 +262,15 @@ class Scheduler:
             One of `tenure.WORKLOAD_CLASSES`.
         priority
             Larger first; compared inside the allocation only.
+        user
+            The caller's number of its owner, for caps and reports; 2**32 - 1 is nobody, whom no cap
+            on a user holds for.
         resumable, checkpoint_interval, restart_overhead
             Whether it survives a stop, how often it saves its work (0 = unknown), and what a
             restart costs.
+        restorable
+            It saves all its work in the grace of a stop (a checkpoint on notice, a session that is
+            suspended and restored), so that a stop costs the restart only.
         gpu_type
             None = any.
         topology_required, topology_level
@@ -287,6 +294,7 @@ class Scheduler:
             name=name,
             priority=priority,
             resumable=resumable,
+            restorable=restorable,
             checkpoint_us=to_us(checkpoint_interval, "checkpoint_interval"),
             restart_us=to_us(restart_overhead, "restart_overhead"),
             gpu_type=gpu_type,
@@ -333,6 +341,19 @@ class Scheduler:
         """Work done before `at` is saved."""
         now_us = to_us(now, "now")
         self._core.report_checkpoint(id, run, now_us if at is None else to_us(at, "at"), now_us)
+
+    def set_resume_hint(self, id: int, hint: bytes, *, now: Time) -> None:
+        """Keep bytes that are wanted back when the workload starts again.
+
+        An image to restore, a checkpoint, an address: never interpreted, part of snapshots,
+        forgotten when the workload is over. Empty takes them back. NotFound, InvalidArgument (more
+        than 4096 bytes).
+        """
+        self._core.set_resume_hint(id, hint, to_us(now, "now"))
+
+    def resume_hint(self, id: int) -> bytes:
+        """What `set_resume_hint` was given last; empty if nothing. NotFound."""
+        return self._core.resume_hint(id)
 
     def report_idle(self, id: int, idle: bool, *, now: Time) -> None:
         """A session does (not) use its GPUs; idle ones lose their protection."""
@@ -425,6 +446,7 @@ class Scheduler:
         name: str = "",
         priority: int = 0,
         resumable: bool = True,
+        restorable: bool = False,
         checkpoint_interval: Time = 0,
         restart_overhead: Time = 0,
         gpu_type: str | None = None,
@@ -446,6 +468,7 @@ class Scheduler:
             name=name,
             priority=priority,
             resumable=resumable,
+            restorable=restorable,
             checkpoint_us=to_us(checkpoint_interval, "checkpoint_interval"),
             restart_us=to_us(restart_overhead, "restart_overhead"),
             gpu_type=gpu_type,

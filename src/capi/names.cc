@@ -53,7 +53,8 @@ static_assert(Is(TENURE_WAIT_NONE, WaitReason::kNone) &&
               Is(TENURE_WAIT_SUSPENDED, WaitReason::kSuspended) &&
               Is(TENURE_WAIT_MAINTENANCE, WaitReason::kMaintenance) &&
               Is(TENURE_WAIT_DEBUG_CAP, WaitReason::kDebugCap) &&
-              Is(TENURE_WAIT_SERVING_CAP, WaitReason::kServingCap));
+              Is(TENURE_WAIT_SERVING_CAP, WaitReason::kServingCap) &&
+              Is(TENURE_WAIT_USER_CAP, WaitReason::kUserCap));
 static_assert(Is(TENURE_OUTCOME_REQUEUED, LossOutcome::kRequeued) &&
               Is(TENURE_OUTCOME_FAILED, LossOutcome::kFailedByPreemption) &&
               Is(TENURE_OUTCOME_CANCELLED, LossOutcome::kCancelled) &&
@@ -91,9 +92,7 @@ const char* tenure_state_name(int32_t value) {
   // 0 is the engine's mark of an unused record.
   return value == 0 ? "unknown" : NameOf(value, WorkloadState::kSuspended);
 }
-const char* tenure_wait_reason_name(int32_t value) {
-  return NameOf(value, WaitReason::kServingCap);
-}
+const char* tenure_wait_reason_name(int32_t value) { return NameOf(value, WaitReason::kUserCap); }
 const char* tenure_outcome_name(int32_t value) {
   return NameOf(value, LossOutcome::kFailedWithNode);
 }

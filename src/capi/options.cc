@@ -26,8 +26,9 @@ tenure_status tenure_options_create(const char* policy, tenure_options** out) {
     *out = nullptr;
     if (policy == nullptr) return Invalid("policy is NULL");
     if (!tenure::IsPreset(policy)) {
-      return Answer(TENURE_ERROR_NOT_FOUND, absl::StrCat("no scheduler policy '", policy,
-                                                         "'; there are ai2, budget, hier"));
+      return Answer(TENURE_ERROR_NOT_FOUND,
+                    absl::StrCat("no scheduler policy '", policy, "'; there are ",
+                                 absl::StrJoin(tenure::kPresetNames, ", ")));
     }
     auto options = std::make_unique<tenure_options>();
     options->policy = policy;

@@ -14,6 +14,7 @@ using tenure::capi::Answer;
 using tenure::capi::Ask;
 using tenure::capi::At;
 using tenure::capi::Change;
+using tenure::capi::CheckInput;
 using tenure::capi::Invalid;
 using tenure::capi::List;
 using tenure::capi::ReadStruct;
@@ -72,6 +73,7 @@ Answer ToSpec(const AnyScheduler& engine, const tenure_workload* workload, Workl
   out.topology_level = static_cast<std::uint8_t>(w.topology_level);
   out.minimum = Duration(w.minimum_us);
   out.resumable = w.resumable != 0;
+  out.restorable = w.restorable != 0;
   out.checkpoint_interval = Duration(w.checkpoint_interval_us);
   out.restart_overhead = Duration(w.restart_overhead_us);
   return {};
@@ -101,6 +103,32 @@ tenure_status tenure_workload_idle(tenure_scheduler* scheduler, uint64_t workloa
                                    int64_t now_us) {
   return Change(scheduler, "tenure_workload_idle", [&](AnyScheduler& engine) -> Answer {
     return engine.ReportIdle(WorkloadId(workload), idle != 0, At(now_us));
+  });
+}
+
+tenure_status tenure_workload_set_resume_hint(tenure_scheduler* scheduler, uint64_t workload,
+                                              const void* bytes, size_t size, int64_t now_us) {
+  return Change(scheduler, "tenure_workload_set_resume_hint", [&](AnyScheduler& engine) -> Answer {
+    const auto* text = static_cast<const char*>(bytes);
+    if (Answer a = CheckInput("bytes", text, size); !a.ok()) return a;
+    if (size > tenure::kMaxHintBytes) return Invalid("size is ", size);
+    return engine.SetResumeHint(WorkloadId(workload), std::string(text, size), At(now_us));
+  });
+}
+
+tenure_status tenure_workload_resume_hint(const tenure_scheduler* scheduler, uint64_t workload,
+                                          void* buffer, size_t capacity, size_t* out_size) {
+  return Ask(scheduler, "tenure_workload_resume_hint", [&](const AnyScheduler& engine) -> Answer {
+    if (out_size == nullptr) return Invalid("out_size is NULL");
+    *out_size = 0;
+    auto* to = static_cast<char*>(buffer);
+    if (Answer a = List<char>{"buffer", to, capacity}.Check(); !a.ok()) return a;
+    const absl::StatusOr<std::string_view> hint = engine.ResumeHint(WorkloadId(workload));
+    if (!hint.ok()) return hint.status();
+    *out_size = hint->size();
+    if (hint->size() > capacity) return TooSmall("buffer", hint->size(), capacity);
+    std::copy(hint->begin(), hint->end(), to);
+    return {};
   });
 }
 

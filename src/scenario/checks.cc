@@ -32,7 +32,10 @@ void Runner::CheckStop(const Stop& stop, const std::set<std::uint64_t>& held) {
   const RunSlot slot = s_->table().Find(stop.workload);
   const bool funded = slot != kNoSlot && s_->table().run(slot).funded;
   if (funded && !job->idle && stop.reason != StopReason::kCancelled) {
-    const TimePoint until = job->started + s_->options().contract.Protection(job->entry.spec);
+    const ContractRules& rules = s_->options().contract;
+    const TimePoint until =
+        job->started + std::min(rules.Protection(job->entry.spec),
+                                rules.BorrowedCap(job->entry.spec.workload_class));
     Check(now_ >= until, line_,
           absl::StrCat("law: ", name, " is stopped, protected until ", Show(until)));
   }

@@ -96,6 +96,16 @@ void Runner::ExpectOne(const std::string& key, const YAML::Node& value) {
           absl::StrCat(name, " waits because of ",
                        e.ok() ? ToString(e->reason) : e.status().ToString(), ", expected ", text));
     });
+  } else if (key == "resume_hint") {
+    ForEach(value, [&](const std::string& name, const YAML::Node& want) {
+      const absl::StatusOr<std::string_view> hint =
+          s_->ResumeHint(JobOf(value, name).entry.spec.id);
+      MustBeOk(line_, absl::StrCat("resume hint of ", name), hint.status());
+      const std::string text(hint.value_or(""));
+      Check(
+          text == ToText(want), line_,
+          absl::StrCat("resume hint of ", name, " is '", text, "', expected '", ToText(want), "'"));
+    });
   } else if (key == "outcome") {
     ForEach(value, [&](const std::string& name, const YAML::Node& want) {
       const Job& job = JobOf(value, name);

@@ -184,6 +184,7 @@ void Runner::Do(const TimelineEntry& entry) {
     RunNumber run = job == nullptr ? RunNumber(1) : job->run;
     TimePoint at = now;
     bool idle = true;
+    std::string hint;
     if (value.IsMap()) {
       Fields f(value, action);
       f.Require("name");
@@ -193,6 +194,7 @@ void Runner::Do(const TimelineEntry& entry) {
             ToIntIn(f.Get("run"), 0, std::numeric_limits<std::uint32_t>::max())));
       }
       if (action == "idle") idle = f.Bool("idle", true);
+      if (action == "resume_hint") hint = ToText(f.Require("hint"));
       f.Finish();
     }
     const std::string what = absl::StrCat(action, " ", name);
@@ -233,6 +235,8 @@ void Runner::Do(const TimelineEntry& entry) {
       for (auto& signalled : signalled_) signalled.second.victims.erase(id.value());
     } else if (action == "checkpoint") {
       call(what, [&] { return s_->ReportCheckpoint(id, run, at, now); });
+    } else if (action == "resume_hint") {
+      call(what, [&] { return s_->SetResumeHint(id, hint, now); });
     } else if (action == "idle") {
       if (call(what, [&] { return s_->ReportIdle(id, idle, now); }) && job) job->idle = idle;
     }

@@ -69,8 +69,9 @@ ScenarioCase RunCase(const Case& c, const ScenarioOptions& options) {
 
 absl::StatusOr<ScenarioReport> RunScenario(std::string_view yaml, const ScenarioOptions& options) {
   if (!IsPreset(options.policy)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("no scheduler policy '", options.policy, "'; there are ai2, budget, hier"));
+    return absl::InvalidArgumentError(absl::StrCat("no scheduler policy '", options.policy,
+                                                   "'; there are ",
+                                                   absl::StrJoin(kPresetNames, ", ")));
   }
   try {
     const scenario::ScenarioFile file = scenario::ReadScenario(YAML::Load(std::string(yaml)));

@@ -25,20 +25,13 @@ constexpr std::array<std::pair<const char*, absl::StatusCode>, 8> kCodes = {{
 }};
 
 const std::vector<std::string>& Actions() {
-  static const auto* const kActions =
-      new std::vector<std::string>{"submit",      "cancel",
-                                   "started",     "start_failed",
-                                   "ended",       "stopped",
-                                   "stop_failed", "checkpoint",
-                                   "idle",        "drain",
-                                   "up",          "fail",
-                                   "maintenance", "cancel_maintenance",
-                                   "add_node",    "add_team",
-                                   "weight",      "close",
-                                   "list",        "decide",
-                                   "restore",     "make",
-                                   "move",        "boost",
-                                   "charge_rate"};
+  static const auto* const kActions = new std::vector<std::string>{
+      "submit",     "cancel",      "started",    "start_failed", "ended",
+      "stopped",    "stop_failed", "checkpoint", "idle",         "resume_hint",
+      "drain",      "up",          "fail",       "maintenance",  "cancel_maintenance",
+      "add_node",   "add_team",    "weight",     "close",        "list",
+      "decide",     "restore",     "make",       "move",         "boost",
+      "charge_rate"};
   return *kActions;
 }
 
@@ -167,7 +160,7 @@ class Reader {
 
   static void ReadOptions(const YAML::Node& options, Case& c) {
     std::set<std::string> known, times;
-    for (const char* policy : {"ai2", "budget", "hier"}) {
+    for (const char* policy : kPresetNames) {
       Preset preset = MakePreset(policy);
       for (const PolicyParameter& p : preset.Bind().Describe()) {
         known.insert(p.name);
@@ -255,6 +248,7 @@ class Reader {
         static_cast<std::int32_t>(f.IntIn("priority", 0, std::numeric_limits<std::int32_t>::min(),
                                           std::numeric_limits<std::int32_t>::max()));
     spec.resumable = f.Bool("resumable", true);
+    spec.restorable = f.Bool("restorable", false);
     spec.checkpoint_interval = f.Time("checkpoint", Duration(0));
     spec.restart_overhead = f.Time("restart", Duration(0));
     spec.user = UserId(static_cast<std::uint32_t>(users_(f.Text("user", ""))));

@@ -196,6 +196,22 @@ class CScheduler final : public AnyScheduler {
   absl::Status ReportIdle(WorkloadId id, bool idle, TimePoint now) override {
     return Changed(tenure_workload_idle(s_, id.value(), idle, Us(now)));
   }
+  absl::Status SetResumeHint(WorkloadId id, std::string hint, TimePoint now) override {
+    return Changed(
+        tenure_workload_set_resume_hint(s_, id.value(), hint.data(), hint.size(), Us(now)));
+  }
+  absl::StatusOr<std::string_view> ResumeHint(WorkloadId id) const override {
+    std::size_t size = 0;
+    hint_.resize(8);  // small at first, as the others
+    tenure_status status =
+        tenure_workload_resume_hint(s_, id.value(), hint_.data(), hint_.size(), &size);
+    hint_.resize(size);
+    if (status == TENURE_ERROR_BUFFER_TOO_SMALL) {
+      status = tenure_workload_resume_hint(s_, id.value(), hint_.data(), hint_.size(), &size);
+    }
+    if (status != TENURE_OK) return ToStatus(status);
+    return std::string_view(hint_);
+  }
   absl::StatusOr<ReconcileReport> Reconcile(std::span<const RunRef> running,
                                             TimePoint now) override {
     std::vector<tenure_run_ref> list, ended, unknown;
@@ -279,6 +295,7 @@ class CScheduler final : public AnyScheduler {
     w.topology = static_cast<std::int32_t>(spec.topology_rule);
     w.topology_level = spec.topology_level;
     w.resumable = spec.resumable;
+    w.restorable = spec.restorable;
     w.minimum_us = spec.minimum.count();
     w.checkpoint_interval_us = spec.checkpoint_interval.count();
     w.restart_overhead_us = spec.restart_overhead.count();
@@ -302,6 +319,7 @@ class CScheduler final : public AnyScheduler {
   tenure_scheduler* s_;
   mutable std::unique_ptr<AnyScheduler> mirror_;
   mutable bool stale_ = true;
+  mutable std::string hint_;
   Decisions decisions_;
   // Small at first, so that the way over a full buffer is taken, too.
   std::vector<tenure_start> starts_;

@@ -206,6 +206,36 @@ TEST(a_job_runs_and_another_takes_its_place) {
   free_world(w);
 }
 
+TEST(a_resume_hint_comes_back_until_the_workload_is_over) {
+  static const char large[4097];
+  world* w = make_world(NULL);
+  tenure_workload j = job(1, w->vision, 4, HOUR_US);
+  char text[8];
+  size_t size = 99;
+  j.restorable = 1;
+  EXPECT_OK(tenure_workload_submit(w->s, &j, 0));
+  j.id = 2;
+  j.resumable = 0;
+  REFUSED(TENURE_ERROR_INVALID_ARGUMENT, w->s, tenure_workload_submit(w->s, &j, 0));
+  EXPECT_OK(tenure_workload_resume_hint(w->s, 1, NULL, 0, &size));
+  EXPECT(size == 0);
+  EXPECT_OK(tenure_workload_set_resume_hint(w->s, 1, "im\0ge", 5, 0));
+  REFUSED(TENURE_ERROR_BUFFER_TOO_SMALL, w->s,
+          tenure_workload_resume_hint(w->s, 1, text, 4, &size));
+  EXPECT(size == 5);
+  EXPECT_OK(tenure_workload_resume_hint(w->s, 1, text, 5, &size));
+  EXPECT(size == 5 && memcmp(text, "im\0ge", 5) == 0);
+  REFUSED(TENURE_ERROR_INVALID_ARGUMENT, w->s,
+          tenure_workload_set_resume_hint(w->s, 1, large, sizeof(large), 0));
+  REFUSED(TENURE_ERROR_NOT_FOUND, w->s, tenure_workload_set_resume_hint(w->s, 2, "x", 1, 0));
+  REFUSED(TENURE_ERROR_NOT_FOUND, w->s, tenure_workload_resume_hint(w->s, 2, text, 8, &size));
+  EXPECT_OK(tenure_workload_set_resume_hint(w->s, 1, large, sizeof(large) - 1, 0));
+  EXPECT_OK(tenure_workload_set_resume_hint(w->s, 1, NULL, 0, MINUTE_US));
+  EXPECT_OK(tenure_workload_resume_hint(w->s, 1, text, 8, &size));
+  EXPECT(size == 0);
+  free_world(w);
+}
+
 TEST(nodes_fail_and_name_who_lost_a_run) {
   world* w = make_world(NULL);
   tenure_workload j = job(2, w->vision, 4, HOUR_US);
@@ -444,6 +474,9 @@ TEST(wrong_calls_change_nothing) {
   REFUSED(TENURE_ERROR_INVALID_ARGUMENT, s, tenure_workload_explain(s, 1, NULL));
   REFUSED(TENURE_ERROR_INVALID_ARGUMENT, s, tenure_workload_nodes(s, 1, NULL, 0, NULL));
   REFUSED(TENURE_ERROR_INVALID_ARGUMENT, s, tenure_workload_nodes(s, 1, NULL, 5, &size));
+  REFUSED(TENURE_ERROR_INVALID_ARGUMENT, s, tenure_workload_resume_hint(s, 1, text, 8, NULL));
+  REFUSED(TENURE_ERROR_INVALID_ARGUMENT, s, tenure_workload_resume_hint(s, 1, NULL, 8, &size));
+  REFUSED(TENURE_ERROR_INVALID_ARGUMENT, s, tenure_workload_set_resume_hint(s, 1, NULL, 1, 100));
   REFUSED(TENURE_ERROR_INVALID_ARGUMENT, s, tenure_workload_forecast(s, 1, HOUR_US, NULL));
   REFUSED(TENURE_ERROR_INVALID_ARGUMENT, s, tenure_gpu_type_add(s, NULL, &id));
   REFUSED(TENURE_ERROR_INVALID_ARGUMENT, s, tenure_gpu_type_add(s, "a100", NULL));

@@ -290,6 +290,8 @@ CALL_OUT(allocation_standing, tenure_standing, TENURE_STANDING_INIT, s, the.visi
 CALL_OUT(workload_submit, const tenure_workload, job(9, the.language, 1, HOUR_US), s, &o, now_us)
 CALL(workload_cancel, s, the.waiting, now_us)
 CALL(workload_idle, s, the.session, 1, now_us)
+CALL(workload_set_resume_hint, s, the.waiting, "image", 5, now_us)
+CALL(workload_resume_hint, s, the.running, out.text, sizeof(out.text), &out.count)
 CALL_OUT(workload_explain, tenure_explanation, TENURE_EXPLANATION_INIT, s, the.waiting, &o)
 CALL(workload_nodes, s, the.running, out.nodes, 64, &out.count)
 CALL_OUT(workload_forecast, tenure_forecast, TENURE_FORECAST_INIT, s, the.waiting, HOUR_US, &o)
@@ -361,6 +363,8 @@ static const struct call {
     ROW(workload_submit, CHANGE | TIMED),
     ROW(workload_cancel, CHANGE | TIMED),
     ROW(workload_idle, CHANGE | TIMED),
+    ROW(workload_set_resume_hint, CHANGE | TIMED),
+    ROW(workload_resume_hint, QUESTION),
     ROW(workload_explain, QUESTION),
     ROW(workload_nodes, QUESTION),
     ROW(workload_forecast, QUESTION),
@@ -882,6 +886,16 @@ static void see_serving_cap(void) {
   close_site();
 }
 
+static void see_user_cap(void) {
+  static const char* const options[][2] = {{"user_training_gpus", "4"}};
+  open_site(make_options(options, 1), 1);
+  submit(1, the.vision, 4, HOUR_US); /* both are user 0's */
+  submit(2, the.language, 1, HOUR_US);
+  pass(0);
+  SEE(TENURE_WAIT_USER_CAP, explain(2).reason);
+  close_site();
+}
+
 static void see_maintenance(void) {
   open_site(NULL, 1);
   EXPECT_OK(tenure_maintenance_announce(the.s, the.nodes, 1, HOUR_US, 2 * HOUR_US, NULL, NULL, 0,
@@ -925,6 +939,7 @@ TEST(states_waits_stops_and_outcomes) {
   see_sessions();
   see_debug_cap();
   see_serving_cap();
+  see_user_cap();
   see_maintenance();
   see_a_promise();
   all_seen("TENURE_STATE_");

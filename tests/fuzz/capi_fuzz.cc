@@ -213,7 +213,9 @@ class Story {
     if (in_.Byte() > 200) w.gpu_type = Small(3);
     if (in_.Byte() > 200) w.topology = static_cast<std::int32_t>(Small(2));
     if (in_.Byte() > 200) w.topology_level = Small(4);
-    w.resumable = in_.Byte() < 200;
+    const std::uint8_t kept = in_.Byte();
+    w.resumable = kept < 200;
+    w.restorable = kept % 4 == 1;
     w.minimum_us = Length();
     w.checkpoint_interval_us = in_.Byte() < 128 ? 0 : Length();
     w.restart_overhead_us = in_.Byte() < 128 ? 0 : Length();
@@ -265,7 +267,7 @@ class Story {
 
   tenure_status Call(std::int64_t now) {
     std::uint32_t id = 0;
-    switch (in_.Below(20)) {
+    switch (in_.Below(21)) {
       case 0:
         return tenure_workload_cancel(s_, Workload(), now);
       case 1: {
@@ -347,8 +349,21 @@ class Story {
         return tenure_maintenance_announce(s_, nodes, in_.Below(3), from, until, "f", "z", now,
                                            &window);
       }
-      default:
+      case 19:
         return tenure_maintenance_cancel(s_, Small(4), now);
+      default: {
+        const std::uint64_t w = Workload();
+        const std::string hint(in_.Byte() == 255 ? 5000u : in_.Below(20), 'h');
+        std::array<char, 4096> back;
+        std::size_t size = 0;
+        const tenure_status status =
+            tenure_workload_set_resume_hint(s_, w, hint.data(), hint.size(), now);
+        if (status != TENURE_OK) return status;
+        Require(tenure_workload_resume_hint(s_, w, back.data(), back.size(), &size) == TENURE_OK &&
+                    std::string(back.data(), size) == hint,
+                "a resume hint is not what was set");
+        return status;
+      }
     }
   }
 

@@ -24,7 +24,8 @@ void CheckTwins(const std::string& preset, std::uint64_t first, std::uint64_t wo
   std::int64_t starts = 0, restarts = 0;
   for (std::uint64_t seed = first; seed < first + worlds; ++seed) {
     sim::Rng rng(seed, 1);
-    const WorldSpec world = RandomWorld(rng, MakePreset(preset).scheduler);
+    WorldSpec world = RandomWorld(rng, MakePreset(preset).scheduler);
+    world.budget = MakePreset(preset).budget;
     LawChecker<Policy> checker(world);
     Instance<Policy> twin(world, &rng), restarted(world, nullptr), replayed(world, nullptr);
     RandomEvents events(sim::Rng(seed, 2));
@@ -66,6 +67,9 @@ TEST(SchedulerDeterminism, BudgetIgnoresOrderOfDeclarationAndRestarts) {
 }
 TEST(SchedulerDeterminism, HierIgnoresOrderOfDeclarationAndRestarts) {
   CheckTwins<BudgetPolicy>("hier", 500'001, 100);
+}
+TEST(SchedulerDeterminism, LagIgnoresOrderOfDeclarationAndRestarts) {
+  CheckTwins<BudgetPolicy>("lag", 700'001, 100);
 }
 TEST(SchedulerDeterminism, Ai2IgnoresOrderOfDeclarationAndRestarts) {
   CheckTwins<Ai2Policy>("ai2", 600'001, 250);

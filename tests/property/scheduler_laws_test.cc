@@ -71,7 +71,8 @@ void CheckWorlds(const std::string& preset, std::uint64_t first, std::uint64_t w
   int failures = 0;
   for (std::uint64_t seed = first; seed < first + worlds && failures < 3; ++seed) {
     sim::Rng rng(seed, 1);
-    const WorldSpec world = RandomWorld(rng, MakePreset(preset).scheduler);
+    WorldSpec world = RandomWorld(rng, MakePreset(preset).scheduler);
+    world.budget = MakePreset(preset).budget;
     ASSERT_TRUE(Scheduler<Policy>::CheckOptions(world.options).ok());
     LawChecker<Policy> checker(world);
     RandomEvents events(sim::Rng(seed, 2));
@@ -109,6 +110,8 @@ void CheckWorlds(const std::string& preset, std::uint64_t first, std::uint64_t w
     total.maintenance_waits += c.maintenance_waits;
     total.class_caps += c.class_caps;
     total.serving_caps += c.serving_caps;
+    total.user_caps += c.user_caps;
+    total.borrowed += c.borrowed;
     total.suspended += c.suspended;
     total.boosted_passes += c.boosted_passes;
     total.rated_passes += c.rated_passes;
@@ -124,9 +127,10 @@ void CheckWorlds(const std::string& preset, std::uint64_t first, std::uint64_t w
             << total.promised_starts << " promised starts, " << total.closed_drains
             << " emptied for maintenance, " << total.maintenance_waits << " waits for it, "
             << total.class_caps << " for the cap of a class, " << total.serving_caps
-            << " for that of services, " << total.suspended << " idle sessions suspended, "
-            << total.boosted_passes << " passes with boosts, " << total.rated_passes
-            << " with charge rates\n";
+            << " for that of services, " << total.user_caps << " for that of a user, "
+            << total.borrowed << " protected less, " << total.suspended
+            << " idle sessions suspended, " << total.boosted_passes << " passes with boosts, "
+            << total.rated_passes << " with charge rates\n";
   // The laws were put to the test.
   EXPECT_GT(total.gang_starts, 0);
   EXPECT_GT(total.hold_starts, 0);
@@ -138,6 +142,8 @@ void CheckWorlds(const std::string& preset, std::uint64_t first, std::uint64_t w
   EXPECT_GT(total.maintenance_waits, 0);
   EXPECT_GT(total.class_caps, 0);
   EXPECT_GT(total.serving_caps, 0);
+  EXPECT_GT(total.user_caps, 0);
+  EXPECT_GT(total.borrowed, 0);
   EXPECT_GT(total.suspended, 0);
   EXPECT_GT(total.boosted_passes, 0);
   EXPECT_GT(total.rated_passes, 0);
@@ -153,6 +159,9 @@ TEST(SchedulerLaws, HoldInRandomWorldsUnderBudget) {
 }
 TEST(SchedulerLaws, HoldInRandomWorldsUnderHier) {
   CheckWorlds<BudgetPolicy>("hier", 100'001, Worlds(1000));
+}
+TEST(SchedulerLaws, HoldInRandomWorldsUnderLag) {
+  CheckWorlds<BudgetPolicy>("lag", 300'001, Worlds(500));
 }
 TEST(SchedulerLaws, HoldInRandomWorldsUnderAi2) {
   CheckWorlds<Ai2Policy>("ai2", 200'001, Worlds(2000));

@@ -22,7 +22,9 @@ class Instance {
  public:
   // `shuffle`: order of insertion; null for the order of the world.
   Instance(const WorldSpec& world, sim::Rng* shuffle)
-      : world_options_(world.options), scheduler_(world.options) {
+      : world_options_(world.options),
+        policy_(PolicyOf(world)),
+        scheduler_(world.options, policy_) {
     const auto order = [&](std::size_t n, auto parent) {
       std::vector<std::size_t> list;
       std::vector<bool> in(n, false);
@@ -86,7 +88,7 @@ class Instance {
 
   // Goes on in a new Scheduler made from a snapshot of this one.
   absl::Status Restart() {
-    Scheduler<Policy> fresh(world_options_);
+    Scheduler<Policy> fresh(world_options_, policy_);
     if (absl::Status s = fresh.Restore(scheduler_.Snapshot()); !s.ok()) return s;
     scheduler_ = std::move(fresh);
     return absl::OkStatus();
@@ -107,7 +109,13 @@ class Instance {
     return static_cast<int>(std::find(nodes_.begin(), nodes_.end(), id) - nodes_.begin());
   }
 
+  static Policy PolicyOf(const WorldSpec& world) {
+    if constexpr (std::is_same_v<Policy, BudgetPolicy>) return Policy(world.budget);
+    return Policy();
+  }
+
   SchedulerOptions world_options_;
+  Policy policy_;
   Scheduler<Policy> scheduler_;
   std::vector<GpuTypeId> types_;
   std::vector<DomainId> domains_;

@@ -29,7 +29,7 @@ struct LawCounts {
   std::int64_t hold_starts = 0, preempted = 0, preempted_funded = 0, drained = 0, cancelled = 0;
   std::int64_t lost = 0, inferred = 0, never_fits = 0, promises = 0, promised_starts = 0;
   std::int64_t lost_with_node = 0, closed_drains = 0, maintenance_waits = 0, class_caps = 0,
-               serving_caps = 0, suspended = 0;
+               serving_caps = 0, user_caps = 0, borrowed = 0, suspended = 0;
   std::int64_t boosted_passes = 0, rated_passes = 0;
 };
 
@@ -64,6 +64,13 @@ class LawChecker {
   void CheckCaps(const Response& r);
   void SuspendIdle(const Response& r);
   void CheckClassCap(const ShadowWorkload& w, const Response& r);
+  void CheckGranted(const Response& r);
+  // Of a run or hold that the last pass decided.
+  Duration Granted(WorkloadId id) {
+    const WorkloadTable& table = scheduler().table();
+    return table.run(table.Find(id)).protected_until - model_.now;
+  }
+  void CheckUserCaps(const std::set<WorkloadId>& waited, const Response& r);
   void CheckLost(const Event& e, const Response& r);
   void CheckNothingIdle();
   void CheckBooks();
@@ -260,6 +267,15 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
   }
   CheckOrder(r);
   CheckCaps(r);
+  for (const auto* placed : {&r.starts, &r.holds}) {
+    for (const auto& p : *placed) {
+      if (ShadowWorkload* w = model_.Find(p.workload)) w->granted = Granted(p.workload);
+    }
+  }
+  std::set<WorkloadId> waited;
+  for (const auto& [id, w] : model_.workloads) {
+    if (w.state == WorkloadState::kPending && !w.renewing) waited.insert(id);
+  }
   // 1. Stops that owners and draining nodes asked for.
   for (const auto& s : r.stops) {
     CheckStop(s, r);
@@ -281,7 +297,7 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
     for (int n : w.nodes) {
       if (model_.nodes[static_cast<std::size_t>(n)].Leaving() && e.now >= w.protected_until &&
           std::none_of(r.stops.begin(), r.stops.end(),
-                       [&](const auto& s) { return s.workload == id; })) {
+                       [&, &id = id](const auto& s) { return s.workload == id; })) {
         Broken(16, "w", id.value(), " is not stopped on draining node ", n);
       }
     }
@@ -341,8 +357,8 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
     if (start == r.starts.end() && hold == r.holds.end()) {
       if (w.promised - model_.options.grace > e.now) continue;
       // Only a start that was confirmed late, or not yet, may be in the way.
-      const bool excused =
-          std::any_of(model_.workloads.begin(), model_.workloads.end(), [&](const auto& entry) {
+      const bool excused = std::any_of(
+          model_.workloads.begin(), model_.workloads.end(), [&, &w = w](const auto& entry) {
             const ShadowWorkload& x = entry.second;
             const bool on = std::any_of(x.nodes.begin(), x.nodes.end(), [&](int n) {
               return std::count(w.nodes.begin(), w.nodes.end(), n) > 0;
@@ -360,10 +376,12 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
       continue;
     }
     ++counts_.promised_starts;
+    const bool elsewhere = start != r.starts.end() && start->nodes != w.nodes;  // early
     for (auto& [other, x] : model_.workloads) {  // its nodes are taken whole
-      if (x.state == WorkloadState::kHeld &&
-          std::any_of(x.nodes.begin(), x.nodes.end(),
-                      [&](int n) { return std::count(w.nodes.begin(), w.nodes.end(), n) > 0; })) {
+      if (!elsewhere && x.state == WorkloadState::kHeld &&
+          std::any_of(x.nodes.begin(), x.nodes.end(), [&w = w](int n) {
+            return std::count(w.nodes.begin(), w.nodes.end(), n) > 0;
+          })) {
         model_.ReleaseHold(x);
       }
     }
@@ -407,6 +425,8 @@ void LawChecker<Policy>::CheckPass(const Event& e, const Response& r, bool urgen
     w->promised = p.expires;
   }
   SuspendIdle(r);
+  CheckUserCaps(waited, r);
+  CheckGranted(r);
 }
 
 }  // namespace tenure::test

@@ -51,7 +51,7 @@ void LawChecker<Policy>::CheckPromise(const ShadowWorkload& w, const Response::P
       const ShadowWorkload& x = *model_.Find(q.workload);
       for (int n : q.nodes) {
         if (std::count(p.nodes.begin(), p.nodes.end(), n) > 0 &&
-            model_.now + (x.funded ? model_.Protection(x.spec) : Duration(0)) > due) {
+            model_.now + (x.funded ? Granted(q.workload) : Duration(0)) > due) {
           Broken(14, "w", q.workload.value(), " is protected when w", id, " is due");
         }
       }
@@ -289,8 +289,10 @@ void LawChecker<Policy>::CheckPolicy(const Response& r) {
       const bool entitled =
           before_.placed[il] - lost + model_.RequestCharge(w) <= before_.fluid[il].value() &&
           before_.placed[iv] + gained[v.leaf] - taken >= before_.fluid[iv].value();
-      const bool gap = before_.placed[il] <= lost && low != Duration::max() &&
-                       (high == Duration::max() || high - low > o.big_gap);
+      // The model does not integrate what was owed, which the keys of `lag` are made of.
+      const bool gap = before_.placed[il] <= lost &&
+                       (o.lag || (low != Duration::max() &&
+                                  (high == Duration::max() || high - low > o.big_gap)));
       if (!entitled && (session || !gap)) {
         Broken(9, "w", s.workload.value(), " is stopped for w", s.beneficiary.value(),
                ": neither within the entitlements nor far over its budget");
@@ -338,7 +340,7 @@ void LawChecker<Policy>::SuspendIdle(const Response& r) {
         w.spec.workload_class != WorkloadClass::kInteractive || model_.now < w.protected_until) {
       continue;
     }
-    const bool stopped = std::any_of(r.stops.begin(), r.stops.end(), [&](const auto& s) {
+    const bool stopped = std::any_of(r.stops.begin(), r.stops.end(), [&id = id](const auto& s) {
       return s.workload == id && s.reason == StopReason::kIdle;
     });
     const std::int64_t cap = Standing(w.leaf).entitlement.value() * model_.options.idle_cap;
@@ -378,6 +380,56 @@ void LawChecker<Policy>::CheckClassCap(const ShadowWorkload& w, const Response& 
   }
 }
 
+// What was placed is protected as its contract says; where the site caps what is borrowed, by that
+// cap if its leaf was beyond its entitlement. Which of the two is exact where the order in which
+// the pass placed and stopped the runs of the leaf does not matter, and taken over elsewhere.
+template <class Policy>
+void LawChecker<Policy>::CheckGranted(const Response& r) {
+  std::map<int, std::int64_t> most;  // that a leaf may have had placed
+  const auto each = [&](const auto& placed, const auto& use) {
+    for (const auto& p : placed) {
+      const ShadowWorkload* w = model_.Find(p.workload);
+      if (w == nullptr || !w->funded || !w->Placed()) continue;
+      use(*w);
+    }
+  };
+  const auto count = [&](const ShadowWorkload& w) {
+    most.try_emplace(w.leaf, before_.placed[static_cast<std::size_t>(w.leaf)]);
+    most[w.leaf] += model_.Charge(w);
+  };
+  const auto check = [&](const ShadowWorkload& w) {
+    const Duration whole = model_.Protection(w.spec);
+    const Duration borrowed = model_.options.contract.BorrowedCap(w.spec.workload_class);
+    const Duration granted = Granted(w.spec.id);
+    const std::int64_t entitled = Standing(w.leaf).entitlement.value();
+    const bool may_be_whole = whole <= borrowed || model_.Charge(w) <= entitled;
+    const bool may_be_less = whole > borrowed && most[w.leaf] > entitled;
+    if (!(may_be_whole && granted == whole) && !(may_be_less && granted == borrowed)) {
+      Broken(5, "w", w.spec.id.value(), " is granted ", granted.count(), " us of ", whole.count());
+    }
+    counts_.borrowed += granted < whole;
+  };
+  each(r.starts, count);
+  each(r.holds, count);
+  each(r.starts, check);
+  each(r.holds, check);
+}
+
+// Whoever waited before the pass and does not any more leaves its user within the cap.
+template <class Policy>
+void LawChecker<Policy>::CheckUserCaps(const std::set<WorkloadId>& waited, const Response& r) {
+  const auto check = [&](const auto& placed) {
+    for (const auto& p : placed) {
+      const ShadowWorkload* w = model_.Find(p.workload);
+      if (w == nullptr || waited.count(p.workload) == 0 || !model_.OverUserCap(*w)) continue;
+      Broken(8, "w", p.workload.value(), " is placed beyond the cap of its user");
+    }
+  };
+  check(r.starts);
+  check(r.holds);
+  check(r.promises);
+}
+
 // Inside a leaf, requests of the same kind are served in order: priority, then first submission. A
 // gang that was stopped saves up for its next promise; those behind it may have theirs meanwhile.
 template <class Policy>
@@ -389,6 +441,10 @@ void LawChecker<Policy>::CheckOrder(const Response& r) {
            a.spec.topology_level == b.spec.topology_level &&
            a.spec.workload_class == b.spec.workload_class && a.spec.minimum == b.spec.minimum;
   };
+  const auto capped = [&](const ShadowWorkload& a, const ShadowWorkload& b) {  // each by their own
+    return model_.options.contract.UserGpus(a.spec.workload_class) > GpuCount(0) &&
+           a.spec.user != b.spec.user;
+  };
   std::set<WorkloadId> served, promised;
   for (const auto& p : r.promises) promised.insert(p.workload);
   for (const auto& p : r.starts) served.insert(p.workload);
@@ -398,6 +454,7 @@ void LawChecker<Policy>::CheckOrder(const Response& r) {
     if (w == nullptr || w->state != WorkloadState::kPending || w->renewing) continue;
     for (const auto& [other, x] : model_.workloads) {
       if (x.state != WorkloadState::kPending || served.count(other) > 0 || !alike(*w, x)) continue;
+      if (capped(*w, x)) continue;
       if (x.avoid_until > model_.now || (x.stops > 0 && promised.count(id) > 0)) continue;
       const bool first = w->funded && x.spec.priority != w->spec.priority
                              ? x.spec.priority > w->spec.priority

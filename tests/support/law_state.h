@@ -43,7 +43,8 @@ void LawChecker<Policy>::CheckNothingIdle() {
          Contended(w.leaf))) {
       continue;
     }
-    const bool fits = model_.Fits(w.spec, [&](int n) {
+    if (model_.OverUserCap(w, true)) continue;
+    const bool fits = model_.Fits(w.spec, [&, &w = w](int n) {
       return model_.nodes[static_cast<std::size_t>(n)].Up() && (model_.MayUseLane(w) || !Lane(n)) &&
              model_.AdmitsBeforeClosing(n, w, model_.now) &&
              ((model_.ReservedAt(n) == kNever || (w.spec.nodes == 1 && model_.Admits(n, w))) ||
@@ -134,6 +135,7 @@ void LawChecker<Policy>::CheckExplanations() {
     counts_.maintenance_waits += x.reason == WaitReason::kMaintenance;
     counts_.class_caps += x.reason == WaitReason::kSessionCap || x.reason == WaitReason::kDebugCap;
     counts_.serving_caps += x.reason == WaitReason::kServingCap;
+    counts_.user_caps += x.reason == WaitReason::kUserCap;
     const WaitReason cap = ShadowModel::Stays(w) ? WaitReason::kServingCap
                            : w.spec.workload_class == WorkloadClass::kDebug
                                ? WaitReason::kDebugCap
@@ -142,6 +144,7 @@ void LawChecker<Policy>::CheckExplanations() {
                                 : !ever                           ? WaitReason::kNeverFits
                                 : w.state == WorkloadState::kHeld ? WaitReason::kWaitsForStop
                                 : ClassCapReached(w)              ? cap
+                                : model_.OverUserCap(w)           ? WaitReason::kUserCap
                                 : FitsButForMaintenance(w)        ? WaitReason::kMaintenance
                                 : w.funded                        ? WaitReason::kNoCapacity
                                                                   : WaitReason::kUnfundedWaits;

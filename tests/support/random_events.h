@@ -65,6 +65,8 @@ class RandomEvents {
     s.minimum = kMinute * kMinutes[Below(std::size(kMinutes))];
     if (s.workload_class == WorkloadClass::kSweep) s.minimum = Duration(0);
     s.resumable = rng_.Chance(4, 5);
+    if (rng_.Chance(1, 5)) s.restorable = s.resumable || rng_.Chance(1, 10);
+    if (rng_.Chance(1, 10)) s.user = kNoUser;
     if (rng_.Chance(1, 2)) s.checkpoint_interval = kMinute * (1 + rng_.Below(60));
     if (rng_.Chance(1, 2)) s.restart_overhead = kMinute * rng_.Below(20);
     return s;

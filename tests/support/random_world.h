@@ -43,6 +43,7 @@ struct WorldSpec {
   std::vector<NodeSpec> nodes;
   std::vector<Allocation> allocations;
   SchedulerOptions options;
+  BudgetOptions budget;  // of BudgetPolicy
 };
 
 inline double RandomWeight(sim::Rng& rng) {
@@ -129,6 +130,12 @@ inline WorldSpec RandomWorld(sim::Rng& rng, const SchedulerOptions& base) {
   if (rng.Chance(1, 4)) o.session_cap = 1 + rng.Below(600);
   if (rng.Chance(1, 4)) o.debug_cap = 1 + rng.Below(600);
   if (rng.Chance(1, 3)) o.serving_cap = rng.Below(1500);
+  if (rng.Chance(1, 4)) {
+    for (Duration& cap : o.contract.borrowed_cap) cap = kMinute * rng.Below(120);
+  }
+  if (rng.Chance(1, 4)) {
+    for (GpuCount& most : o.contract.user_gpus) most = GpuCount(rng.Below(24));
+  }
   return world;
 }
 
@@ -152,6 +159,10 @@ inline std::string ToString(const WorldSpec& w) {
                   " session_cap ", o.session_cap, " debug_cap ", o.debug_cap, " serving_cap ",
                   o.serving_cap, " caps");
   for (Duration cap : o.contract.cap) absl::StrAppend(&s, " ", cap.count());
+  absl::StrAppend(&s, " borrowed");
+  for (Duration cap : o.contract.borrowed_cap) absl::StrAppend(&s, " ", cap.count());
+  absl::StrAppend(&s, " user");
+  for (GpuCount most : o.contract.user_gpus) absl::StrAppend(&s, " ", most.value());
   return s;
 }
 

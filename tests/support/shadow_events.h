@@ -27,6 +27,9 @@ inline bool ShadowModel::LegalSubmit(const WorkloadSpec& s) const {
     return false;
   }
   if (s.workload_class == WorkloadClass::kSweep && s.minimum > Duration(0)) return false;
+  if (s.restorable && !s.resumable) return false;
+  const GpuCount most = options.contract.UserGpus(s.workload_class);
+  if (s.minimum > Duration(0) && most > GpuCount(0) && s.gpus() > most) return false;
   return !(options.contract.refuse_livelock && HasLivelock(s));
 }
 
@@ -263,9 +266,9 @@ inline void ShadowModel::Apply(const Event& e) {
       std::vector<WorkloadId> over;
       for (auto& [id, x] : workloads) {
         if (x.state != WorkloadState::kRunning && x.state != WorkloadState::kStopping) continue;
-        const bool seen = std::any_of(e.running.begin(), e.running.end(), [&](const RunRef& r) {
-          return r.workload == id && r.run == x.run;
-        });
+        const bool seen = std::any_of(
+            e.running.begin(), e.running.end(),
+            [&id = id, &x = x](const RunRef& r) { return r.workload == id && r.run == x.run; });
         if (seen) continue;
         for (Occupation& o : history) {
           if (o.workload == id && o.run == x.run && o.end == kNever) o.inferred = true;

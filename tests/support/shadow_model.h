@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,7 +42,8 @@ struct ShadowWorkload {
   bool committed = false;  // its protection counts ahead
   TimePoint submitted{}, start{}, last_seen{};
   TimePoint protected_until{};
-  Duration ideal{0};  // protection by the contract: min(minimum, cap)
+  Duration ideal{0};                  // protection by the contract: min(minimum, cap)
+  std::optional<Duration> granted{};  // what the pass granted, which may be less
   std::uint32_t stops = 0;
   StopReason stop_reason{};
   std::vector<int> nodes;  // of the run or hold
@@ -230,6 +232,29 @@ class ShadowModel {
     const std::int64_t placed = ClassCap(w) == 0 ? 0 : PlacedOfClass(w, stopping);
     return placed > 0 && (placed + RequestCharge(w)) * 1000 > entitlement.value() * ClassCap(w);
   }
+  // GPUs that a user may have of the class of `w`; 0: no cap.
+  std::int64_t UserCap(const ShadowWorkload& w) const {
+    return w.funded && w.spec.user != kNoUser
+               ? options.contract.UserGpus(w.spec.workload_class).value()
+               : 0;
+  }
+  // GPUs of its class that its user has placed or promised, funded, beside `w`; with `stopping`
+  // also of what is being stopped.
+  std::int64_t OthersOfUser(const ShadowWorkload& w, bool stopping) const {
+    std::int64_t sum = 0;
+    for (const auto& [id, x] : workloads) {
+      const bool counts = x.Placed() || x.state == WorkloadState::kReserved ||
+                          (stopping && x.state == WorkloadState::kStopping);
+      if (counts && x.funded && id != w.spec.id && x.spec.user == w.spec.user &&
+          x.spec.workload_class == w.spec.workload_class) {
+        sum += x.gpus();
+      }
+    }
+    return sum;
+  }
+  bool OverUserCap(const ShadowWorkload& w, bool stopping = false) const {
+    return UserCap(w) > 0 && OthersOfUser(w, stopping) + w.gpus() > UserCap(w);
+  }
   template <class Which>
   std::int64_t Charges(int allocation, Which which) const {
     std::int64_t sum = 0;
@@ -352,7 +377,8 @@ class ShadowModel {
                                                Protection(w.spec) <= options.lane_minimum));
   }
   bool HasLivelock(const WorkloadSpec& s) const {
-    return s.minimum > Duration(0) && s.resumable && s.checkpoint_interval > Duration(0) &&
+    return s.minimum > Duration(0) && s.resumable && !s.restorable &&
+           s.checkpoint_interval > Duration(0) &&
            Protection(s) < s.checkpoint_interval + s.restart_overhead;
   }
 
@@ -447,7 +473,7 @@ class ShadowModel {
     w.expires = expires;
     w.hold_number = ++holds_made;
     w.committed = true;
-    w.protected_until = now + Protection(w.spec);
+    w.protected_until = now + TakeGranted(w);
   }
   void Start(ShadowWorkload& w, const std::vector<int>& on, RunNumber run) {
     w.state = WorkloadState::kStarting;
@@ -457,7 +483,7 @@ class ShadowModel {
     w.decided = now;
     w.victims_until = TimePoint(-kTimeLimit);
     w.committed = w.funded;
-    w.ideal = w.funded ? Protection(w.spec) : Duration(0);
+    w.ideal = w.funded ? TakeGranted(w) : Duration(0);
     w.protected_until = now + w.ideal;
   }
   void Stop(ShadowWorkload& w, StopReason reason) {
@@ -467,6 +493,11 @@ class ShadowModel {
   }
 
  private:
+  Duration TakeGranted(ShadowWorkload& w) const {
+    const Duration granted = w.granted.value_or(Protection(w.spec));
+    w.granted.reset();
+    return granted;
+  }
   bool LegalSubmit(const WorkloadSpec& s) const;
   // The run is over, stopped as decided or lost otherwise. True if the workload is over, too.
   bool Lose(ShadowWorkload& w, TimePoint at, bool stopped) {

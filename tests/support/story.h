@@ -78,7 +78,8 @@ struct Event {
             tenure::ToString(spec.workload_class), " ", spec.nodes, "x", spec.gpus_per_node.value(),
             " min ", spec.minimum.count(), " type ", spec.gpu_type.value(), " prio ", spec.priority,
             spec.topology_rule == TopologyRule::kRequired ? " required " : " preferred ",
-            int{spec.topology_level}, spec.resumable ? "" : " not resumable", " ckpt ",
+            int{spec.topology_level}, spec.resumable ? "" : " not resumable",
+            spec.restorable ? " restorable" : "", " user ", spec.user.value(), " ckpt ",
             spec.checkpoint_interval.count(), " restart ", spec.restart_overhead.count());
         break;
       case Kind::kSetNode:

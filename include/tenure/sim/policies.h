@@ -71,7 +71,9 @@ inline absl::StatusOr<std::unique_ptr<Engine>> MakeBaseline(const World& world,
 
 // Every policy name, baselines first.
 inline std::vector<std::string> PolicyNames() {
-  return {"priority", "fifo-easy", "fairtree", "fairtree-preempt", "ai2", "budget", "hier"};
+  std::vector<std::string> names(kBaselineNames.begin(), kBaselineNames.end());
+  names.insert(names.end(), kPresetNames.begin(), kPresetNames.end());
+  return names;
 }
 
 inline absl::Status UnknownPolicy(const std::string& policy) {
