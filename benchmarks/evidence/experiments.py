@@ -81,14 +81,16 @@ def published(seeds: Sequence[int]) -> Experiment:
 def notice(seeds: Sequence[int]) -> Experiment:
     """Saving at a stop: nobody but sessions, or all."""
     lines = [
-        line(
-            f"{policy}, {share}", seeds, load, policy,
-            simulation={"notice_permille": permille} if permille else {},
-        )
+        line(f"{policy}, {share}", seeds, load, policy, simulation=simulation)
         for load in (1.3, 1.7)
         for policy in ("ai2", "budget")
-        for share, permille in (("sessions only", 0), ("all", 1000))
-    ]  # fmt: skip
+        for share, simulation in (
+            ("sessions only", {}),
+            ("sessions only, reported", {"report_restorable": True}),
+            ("all", {"notice_permille": 1000}),
+            ("all, reported", {"notice_permille": 1000, "report_restorable": True}),
+        )
+    ]
     return Experiment("notice", tuple(lines), tuple(seeds))
 
 
@@ -124,6 +126,28 @@ def ablation(seeds: Sequence[int]) -> Experiment:
         for label, parameters in ABLATIONS
     ]
     return Experiment("ablation", tuple(lines), tuple(seeds))
+
+
+def presets(seeds: Sequence[int]) -> Experiment:
+    lines = [
+        line(policy, seeds, load, policy)
+        for load in (1.3, 1.7)
+        for policy in ("ai2", "hier", "responsive", "lag", "budget")
+    ]
+    return Experiment("presets", tuple(lines), tuple(seeds))
+
+
+def borrowed(seeds: Sequence[int]) -> Experiment:
+    """What a team starts beyond its entitlement is protected for less."""
+    lines = [
+        line(
+            "no cap" if hours == 0 else f"{hours} h", seeds, load,
+            parameters={} if hours == 0 else {"borrowed_cap": f"{hours}h"},
+        )
+        for load in (1.3, 1.7)
+        for hours in (1, 2, 4, 0)
+    ]  # fmt: skip
+    return Experiment("borrowed", tuple(lines), tuple(seeds))
 
 
 def caps(seeds: Sequence[int]) -> Experiment:

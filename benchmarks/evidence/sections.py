@@ -303,7 +303,9 @@ SECTIONS: dict[str, tuple[Callable[[Sequence[int]], Experiment], Callable[[Exper
 SECTIONS = {
     "published": (ex.published, published),
     "ablation": (ex.ablation, differences),
+    "presets": (ex.presets, upright("policy")),
     "caps": (ex.caps, upright("cap")),
+    "borrowed": (ex.borrowed, upright("cap on what is borrowed")),
     "windows": (ex.windows, upright("window")),
     "notice": (ex.notice, upright("saving at a stop")),
     "loads": (

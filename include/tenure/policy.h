@@ -41,7 +41,7 @@ struct AllocationView {
   AllocationId id;
   GpuTime used;  // in the window, with the committed rest of running protections
   MilliGpu entitlement;
-  GpuTime owed;  // what a fluid would have given it in the window, if the policy CountsOwed
+  GpuTime owed{};  // what a fluid would have given it in the window, if the policy CountsOwed
 };
 
 struct PolicyContext {

@@ -225,6 +225,7 @@ void BindOptions(py::module_& m) {
       .def_property("forecast_interval_us", DurationGetter(&Options::forecast_interval),
                     DurationSetter(&Options::forecast_interval))
       .def_readwrite("notice_permille", &Options::notice_permille)
+      .def_readwrite("report_restorable", &Options::report_restorable)
       .def_readwrite("forecast_limits", &Options::forecast_limits)
       .def_readwrite("report_idle", &Options::report_idle)
       .def_readwrite("idle_nights_permille", &Options::idle_nights_permille)

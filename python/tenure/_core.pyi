@@ -68,6 +68,7 @@ class SimOptions:
     forecast_interval_us: int
     forecast_limits: bool
     notice_permille: int
+    report_restorable: bool
     report_idle: bool
     idle_nights_permille: int
     faults: FaultOptions

@@ -29,7 +29,10 @@ __all__ = ["sweep", "write_rows"]
 
 Row = dict[str, Any]
 
-_SIMULATION = ("notice_permille", "idle_nights_permille", "report_idle", "pass_interval", "grace")
+_SIMULATION = (
+    "notice_permille", "idle_nights_permille", "report_idle", "report_restorable", "pass_interval",
+    "grace",
+)  # fmt: skip
 _FAULTS = tuple(f"faults.{name}" for name in Faults.__dataclass_fields__ if name != "maintenance")
 
 

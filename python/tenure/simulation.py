@@ -225,6 +225,7 @@ def simulate(
     pass_interval: Time = 5 * SECOND,
     grace: Time = 10 * SECOND,
     notice_permille: int = 0,
+    report_restorable: bool = False,
     report_idle: bool = True,
     idle_nights_permille: int = 0,
     faults: Faults | None = None,
@@ -250,6 +251,8 @@ def simulate(
         Time between the decision to stop a run and the moment its GPUs are free.
     notice_permille
         Part of the resumable jobs that save their work within the grace, in thousandths.
+    report_restorable
+        Whether the scheduler is told which jobs save their work within the grace.
     report_idle
         Whether the scheduler is told of idle sessions.
     idle_nights_permille
@@ -266,7 +269,7 @@ def simulate(
         Whether to keep `Result.timeline`.
     explain
         Number of a job of which the policy says at `end` why it waits or runs
-        (`Result.explanation`); only for ai2, budget and hier.
+        (`Result.explanation`); only for the presets of the scheduler.
     progress
         Called now and then with a fraction of 1; an exception it raises ends the simulation.
 
@@ -298,6 +301,7 @@ def simulate(
     options.pass_interval_us = to_us(pass_interval, "pass_interval")
     options.grace_us = to_us(grace, "grace")
     options.notice_permille = notice_permille
+    options.report_restorable = report_restorable
     options.report_idle = report_idle
     options.idle_nights_permille = idle_nights_permille
     options.forecast_interval_us = to_us(forecast_interval, "forecast_interval")

@@ -329,8 +329,33 @@ def test_a_refused_call_takes_over_no_gpu_type() -> None:
     assert len(start_all(s, 0)) == 1
 
 
+def test_resume_hints_and_caps_per_user() -> None:
+    s = Scheduler("budget", {"user_training_gpus": "4", "borrowed_cap": "1h", "lane_permille": "0"})
+    s.add_node("n1", 8, now=0)
+    a = s.add_allocation("a", now=0)
+    s.submit(1, a, user=7, gpus_per_node=4, minimum=HOUR, restorable=True, now=0)
+    s.submit(2, a, user=7, gpus_per_node=1, minimum=HOUR, now=0)
+    assert len(start_all(s, 0)) == 1
+    assert s.explain(2).reason == "user-cap"
+    assert s.resume_hint(1) == b""
+    s.set_resume_hint(1, b"image\0 17", now=0)
+    restored = Scheduler(
+        "budget", {"user_training_gpus": "4", "borrowed_cap": "1h", "lane_permille": "0"}
+    )
+    restored.restore(s.snapshot())
+    assert restored.resume_hint(1) == b"image\0 17"
+    with pytest.raises(tenure.InvalidArgument, match="4097 bytes exceed 4096"):
+        s.set_resume_hint(1, bytes(4097), now=0)
+    with pytest.raises(tenure.NotFound):
+        s.resume_hint(3)
+    with pytest.raises(tenure.InvalidArgument, match="restorable, but not resumable"):
+        s.submit(3, a, minimum=HOUR, resumable=False, restorable=True, now=0)
+    with pytest.raises(tenure.InvalidArgument, match="a user may have 4 GPUs of class training"):
+        s.submit(3, a, user=7, gpus_per_node=8, minimum=HOUR, now=0)
+
+
 def test_policies_and_parameters() -> None:
-    for policy in ("ai2", "budget", "hier"):
+    for policy in ("ai2", "budget", "hier", "responsive", "lag"):
         assert Scheduler(policy, {"lookback": "24h"}).digest() != Scheduler(policy).digest()
     with pytest.raises(tenure.InvalidArgument, match="no scheduler policy 'fairtree'"):
         Scheduler("fairtree")

@@ -53,6 +53,14 @@ def test_result_is_frozen_and_picklable(world: tenure.World) -> None:
     assert repr(result).startswith("Result(policy='budget', owed_cum=")
 
 
+def test_restorable_jobs_are_reported() -> None:
+    world = tenure.generate(load=1.7, seed=3, days=6, warmup_days=0)
+    told = tenure.simulate(world, notice_permille=1000, report_restorable=True)
+    untold = tenure.simulate(world, notice_permille=1000)
+    assert told.decision_digest != untold.decision_digest
+    assert told.waste < untold.waste
+
+
 def test_errors(world: tenure.World) -> None:
     with pytest.raises(InvalidArgument, match="unknown policy 'nobody', known: "):
         tenure.simulate(world, "nobody")

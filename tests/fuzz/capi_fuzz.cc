@@ -104,9 +104,9 @@ class Story {
     const auto [it, is_new] = made.try_emplace({kind & 127, seed});
     Beginning& b = it->second;
     if (!is_new) return b;
-    constexpr const char* kPolicies[] = {"budget", "ai2", "hier"};
+    constexpr std::array kPolicies = {"budget", "ai2", "hier", "responsive", "lag"};
     tenure_options* options = nullptr;
-    Require(tenure_options_create(kPolicies[kind % 3], &options) == TENURE_OK, "options");
+    Require(tenure_options_create(kPolicies[kind % kPolicies.size()], &options) == TENURE_OK, "options");
     const auto set = [&](const char* name, const char* value) {
       (void)tenure_options_set(options, name, value);  // ai2 does not have them all
     };
@@ -118,6 +118,8 @@ class Story {
     if (kind & 32) set("lookback", "3h");
     if (kind & 32) set("preemption_rate", "2");
     if (kind & 32) set("session_cap", "500");
+    if (kind & 32) set("user_training_gpus", "9");
+    if (kind & 32) set("borrowed_cap", "20m");
     if (kind & 64) {
       b.seed = seed;
       tenure_policy_hooks hooks = TENURE_POLICY_HOOKS_INIT;

@@ -10,6 +10,7 @@
 
 #include "bytes.h"
 #include "scenario_mutator.h"
+#include "tenure/presets.h"
 #include "tenure/scenario.h"
 
 namespace {
@@ -43,9 +44,8 @@ bool IsSmall(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (!IsSmall(text)) return 0;
-  constexpr const char* kPolicies[] = {"budget", "ai2", "hier"};
   tenure::ScenarioOptions options;
-  options.policy = kPolicies[size % 3];
+  options.policy = tenure::kPresetNames[size % tenure::kPresetNames.size()];
   options.repeat = false;
   options.file = "f";
   options.max_instants = kMaxInstants;

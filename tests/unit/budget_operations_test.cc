@@ -863,7 +863,7 @@ TEST_F(PreemptionBudgetTest, WakesUpForTheNextToken) {
 }
 
 TEST(Presets, KnowThePreemptionBudgetAndTheClassCaps) {
-  for (const std::string name : {"ai2", "budget", "hier"}) {
+  for (const std::string name : kPresetNames) {
     Preset p = MakePreset(name);
     EXPECT_EQ(p.scheduler.preemption_rate, 0);
     EXPECT_EQ(p.scheduler.session_cap, 0);

@@ -51,7 +51,7 @@ std::vector<std::string> FailuresOf(const std::string& yaml) {
 }
 
 TEST(Scenario, RunsUnderEveryPreset) {
-  for (const char* policy : {"budget", "ai2", "hier"}) {
+  for (const char* policy : {"budget", "ai2", "hier", "responsive"}) {
     const absl::StatusOr<ScenarioReport> r =
         RunScenario(kSmall, {.policy = policy, .keep_log = true});
     ASSERT_TRUE(r.ok()) << r.status();

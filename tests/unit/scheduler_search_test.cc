@@ -110,7 +110,7 @@ TEST_F(SchedulerSearchTest, SnapshotsCarryTrialsAndSeedButNotTheBackEnd) {
 }
 
 TEST(SearchParameters, AreThoseOfEveryPreset) {
-  for (const char* policy : {"ai2", "budget", "hier"}) {
+  for (const char* policy : kPresetNames) {
     Preset p = MakePreset(policy);
     EXPECT_FALSE(p.scheduler.search.On());
     ASSERT_TRUE(p.Set(policy, {{"search_trials", "64"},

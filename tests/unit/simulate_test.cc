@@ -76,7 +76,7 @@ TEST(Simulate, TwoJobsOnOneHost) {
   SimOptions o;
   o.end = hours(2);
   for (const std::string& policy : PolicyNames()) {
-    if (policy == "budget" || policy == "hier" || policy == "ai2") continue;  // they would preempt
+    if (IsPreset(policy)) continue;  // they would preempt
     const Metrics m = Simulate(world, policy, {}, o).value();
     EXPECT_EQ(m.jobs, 3) << policy;
     EXPECT_EQ(m.jobs_done, 2);
@@ -313,7 +313,7 @@ TEST(Simulate, NamesTheOptionThatIsWrong) {
   o.end = hours(1);
   EXPECT_EQ(Simulate(world, "best", {}, o).status().message(),
             "no policy 'best'; there are priority, fifo-easy, fairtree, fairtree-preempt, ai2, "
-            "budget, hier");
+            "budget, hier, responsive, lag");
   EXPECT_EQ(Simulate(world, "budget", {{"no_such", "1"}}, o).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Simulate(TinyWorld(), "budget", {}, {}).status().code(),

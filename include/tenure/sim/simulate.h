@@ -63,6 +63,8 @@ struct SimOptions {
   Duration grace = std::chrono::seconds(10);
   // Part of the resumable jobs that save their work within the grace of a stop, in thousandths.
   std::int64_t notice_permille = 0;
+  // Whether those, and what is flagged so, are submitted as restorable.
+  bool report_restorable = false;
   // Whether sessions flagged idle are reported so.
   bool report_idle = true;
   // Part of the other sessions, in thousandths, that are idle from 20:00 to 9:00 (time 0 is

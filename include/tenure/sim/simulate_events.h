@@ -20,6 +20,7 @@ inline absl::Status Simulation::SubmitJob(std::uint32_t job, TimePoint now) {
   spec.gpus_per_node = GpuCount(row.gpus_per_node);
   spec.minimum = Us(row.minimum_us);
   spec.resumable = (row.flags & kResumable) != 0;
+  spec.restorable = options_.report_restorable && spec.resumable && SavesOnNotice(job);
   spec.checkpoint_interval = Us(row.checkpoint_us);
   spec.restart_overhead = Us(row.restart_us);
   return engine_.Submit(spec, Us(row.limit_us), now);
