@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/numeric/int128.h"
+#include "tenure/cheapest_nodes.h"
 #include "tenure/cluster.h"
 #include "tenure/placement.h"
 #include "tenure/policy.h"
@@ -66,7 +67,8 @@ inline TimePoint InterruptibleAt(const Node& node, const WorkloadTable& table, T
   return at;
 }
 
-// Chooses nodes for a reservation. O(N R + k c R) for k of c candidate nodes. Deterministic.
+// Chooses nodes for a reservation. O(N R) and what CheapestNodes costs for k of c candidate nodes.
+// Deterministic.
 class ReservationSearch {
  public:
   // False if fewer than shape.nodes healthy, unreserved nodes without holds can hold the members
@@ -134,38 +136,19 @@ class ReservationSearch {
     candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(),
                                      [&](const Candidate& c) { return c.at > plan.at; }),
                       candidates_.end());
-    // Among all nodes that are ready by then, the ones whose work will be worth least at that time;
-    // a run over several nodes is paid once, spread over the nodes still needed.
+    // Among all nodes that are ready by then, the ones whose work will be worth least at that time.
     const PolicyContext then{env.policy.tree, env.policy.ranking, plan.at};
-    chosen_.assign(env.table.slots(), false);
-    std::vector<bool> used(candidates_.size(), false);
-    for (std::size_t i = 0; i < k; ++i) {
-      const auto remaining = static_cast<std::int32_t>(k - i);
-      std::int64_t least = -1;
-      std::size_t pick = 0;
-      for (std::size_t c = 0; c < candidates_.size(); ++c) {
-        if (used[c]) continue;
-        std::int64_t cost = 0;
-        for (const Occupant& o : env.cluster.node(candidates_[c].node).runs) {
-          const Run& run = env.table.run(o.run);
-          if (chosen_[o.run] || run.state == WorkloadState::kStopping) continue;
-          cost += policy.VictimCost(then, run) / std::max(1, std::min(run.node_count, remaining));
-        }
-        if (least >= 0 && cost >= least) continue;
-        least = cost;
-        pick = c;
-      }
-      used[pick] = true;
-      plan.nodes.push_back(candidates_[pick].node);
-      for (const Occupant& o : env.cluster.node(candidates_[pick].node).runs) {
-        chosen_[o.run] = true;
-      }
+    cheapest_.Begin(env.table);
+    for (const Candidate& c : candidates_) {
+      cheapest_.Offer(c.node, env.cluster.node(c.node), c.at, env.table,
+                      [&](const Run& run) { return policy.VictimCost(then, run); });
     }
+    cheapest_.Take(shape.nodes, plan.nodes);
     return true;
   }
 
   std::vector<Candidate> candidates_;
-  std::vector<bool> chosen_;
+  CheapestNodes cheapest_;
 };
 
 // The integral of every leaf's natural share over the lookback window, in buckets of 1/168 of it:
