@@ -8,9 +8,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "law_checker.h"
 #include "naive_reservation.h"
+#include "random_events.h"
+#include "random_world.h"
 #include "tenure/policy.h"
+#include "tenure/presets.h"
+#include "tenure/protection_order.h"
 #include "tenure/reservation.h"
+#include "tenure/scheduler.h"
 #include "tenure/sim/random.h"
 #include "tenure/stoppable_runs.h"
 
@@ -102,6 +108,8 @@ class LiveCluster {
     const Shape shape = RandomShape();
     ReservationPlan plan, naive;
     const bool expected = NaiveReservation(env, policy, shape).Find(naive);
+    search.Update(cluster_, table_);
+    CheckOrder(search.order());
     ASSERT_EQ(search.Find(env, policy, shape, plan), expected);
     if (!expected) return;
     ASSERT_EQ(plan.at, naive.at);
@@ -110,6 +118,25 @@ class LiveCluster {
   }
 
  private:
+  // What it knows of nodes and blocks is so.
+  void CheckOrder(const ProtectionOrder& order) {
+    for (std::size_t p = 0; p < cluster_.pools().size(); ++p) {
+      const std::vector<NodeId>& nodes = cluster_.pools()[p].nodes;
+      std::vector<std::uint32_t> soon, expected;
+      for (std::uint32_t slot = 0; slot < nodes.size(); ++slot) {
+        const auto entry = ProtectionOrder::EntryOf(cluster_.node(nodes[slot]), table_);
+        ASSERT_EQ(order.entry(p, slot), entry);
+        if (entry.end <= now_ + minutes(30)) expected.push_back(slot);
+      }
+      order.VisitEnding(p, 0, static_cast<std::uint32_t>(nodes.size()), now_ + minutes(30),
+                        [&](std::uint32_t slot) {
+                          soon.push_back(slot);
+                          return true;
+                        });
+      ASSERT_EQ(soon, expected);
+    }
+  }
+
   std::size_t Below(std::size_t n) {
     return static_cast<std::size_t>(rng_.Below(static_cast<std::int64_t>(n)));
   }
@@ -179,6 +206,7 @@ class LiveCluster {
       for (NodeId n : table_.workload(slot).nodes) cluster_.MarkStopping(n, run.gpus_per_node);
     } else {
       run.protected_until = now_ + minutes(15 * rng_.Below(6));
+      for (NodeId n : table_.workload(slot).nodes) cluster_.Touch(n);
     }
   }
 
@@ -227,6 +255,36 @@ TEST(ReservationSearch, FindsWhatAScanOfAllNodesFinds) {
     }
   }
   EXPECT_GT(found, 5'000);
+}
+
+// Every node that was not touched is known as it is, whatever a Scheduler was told and did.
+TEST(ProtectionOrder, FollowsEveryEvent) {
+  std::int64_t known = 0, promised = 0;
+  for (std::uint64_t seed = 710'001; seed < 710'151; ++seed) {
+    sim::Rng rng(seed, 1);
+    WorldSpec world = RandomWorld(rng, MakePreset("budget").scheduler);
+    world.options.reservation.gang = GpuCount(2);  // many promises
+    LawChecker<BudgetPolicy> checker(world);
+    RandomEvents events(sim::Rng(seed, 2));
+    for (int i = 0; i < 120; ++i) {
+      const Event e = events.Next(checker.model());
+      ASSERT_EQ(checker.Step(e), "") << "seed " << seed << " event " << i;
+      const Scheduler<BudgetPolicy>& s = checker.instance().scheduler();
+      for (std::size_t p = 0; p < s.cluster().pools().size(); ++p) {
+        const Pool& pool = s.cluster().pools()[p];
+        for (std::size_t slot = 0; slot < pool.nodes.size(); ++slot) {
+          if (pool.touched.Contains(slot)) continue;
+          ASSERT_EQ(s.protection_order().entry(p, slot),
+                    ProtectionOrder::EntryOf(s.cluster().node(pool.nodes[slot]), s.table()))
+              << "seed " << seed << " event " << i;
+          ++known;
+        }
+      }
+    }
+    promised += checker.counts().promises;
+  }
+  EXPECT_GT(known, 10'000);
+  EXPECT_GT(promised, 150);
 }
 
 }  // namespace
