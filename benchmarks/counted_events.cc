@@ -10,6 +10,7 @@
 
 #include "scenes.h"
 #include "tenure/placement.h"
+#include "tenure/reservation.h"
 #include "tenure/scheduler.h"
 #include "tenure/sim/institute.h"
 #include "tenure/sim/simulate.h"
@@ -74,6 +75,22 @@ TENURE_COUNTED Counted_Gang(const Cluster& cluster, std::vector<NodeId>& nodes) 
   }
 }
 
+// A promised start for 64 whole nodes; before each something changes on 16 nodes.
+TENURE_COUNTED Counted_Reservation(FullCluster& full, ReservationSearch& search) {
+  const PolicyContext context{full.tree, full.ranking, full.now};
+  const StoppableRuns stoppable;
+  const VictimEnv env{full.cluster, full.table, full.ledger, stoppable, context};
+  Shape shape;
+  shape.nodes = 64;
+  shape.gpus = 8;
+  ReservationPlan plan;
+  for (std::uint32_t i = 0; i < kEvents; ++i) {
+    for (std::uint32_t n = 0; n < 16; ++n) full.cluster.Touch(NodeId(16 * i + 61 * n));
+    search.Update(full.cluster, full.table);
+    Require(search.Find(env, full.policy, shape, plan), "must find nodes");
+  }
+}
+
 TENURE_COUNTED Counted_SimulatedPass(const sim::World& world, const sim::SimOptions& options,
                                      std::int64_t& passes) {
   passes = sim::Simulate(world, "budget", {}, options).value().passes;
@@ -120,6 +137,11 @@ int main() {
   std::vector<NodeId> nodes;
   Counted_PartOfANode(cluster, nodes);
   Counted_Gang(cluster, nodes);
+  FullCluster full(10'000);
+  full.ProtectAll();
+  ReservationSearch search;
+  search.Update(full.cluster, full.table);
+  Counted_Reservation(full, search);
   sim::InstituteOptions institute;
   institute.load = 1.7;
   institute.seed = 11;
@@ -129,7 +151,8 @@ int main() {
   std::int64_t passes = 0;
   Counted_SimulatedPass(world, options, passes);
   // How often each happened.
-  for (const char* name : {"SubmitCancel", "BlockedPass", "EndAndRestart", "PartOfANode", "Gang"}) {
+  for (const char* name :
+       {"SubmitCancel", "BlockedPass", "EndAndRestart", "PartOfANode", "Gang", "Reservation"}) {
     std::printf("%s %d\n", name, kEvents);
   }
   std::printf("Stops %zu\nSimulatedPass %lld\n", stops, static_cast<long long>(passes));

@@ -13,6 +13,7 @@
 #include "tenure/placement.h"
 #include "tenure/policy.h"
 #include "tenure/preemption.h"
+#include "tenure/reservation.h"
 #include "tenure/workload_table.h"
 
 namespace tenure::bench {
@@ -120,59 +121,6 @@ void BM_Placement_NeverFits(benchmark::State& state) {
 }
 BENCHMARK(BM_Placement_NeverFits)->Arg(1'000)->Arg(10'000)->Arg(100'000);
 
-// A full cluster: every node runs 4 + 2 + 1 + 1 GPUs of 15 leaves. Of ten runs three are unfunded,
-// three are past their minimum and may be stopped for the requester, four are protected.
-struct FullCluster {
-  BudgetTree tree;
-  std::vector<AllocationId> leaves;
-  Cluster cluster;
-  Ledger ledger;
-  WorkloadTable table;
-  Ranking ranking;
-  // A gap that all leaves exceed, so that every run past its minimum is a candidate.
-  BudgetPolicy policy{BudgetOptions{.big_gap = std::chrono::hours(1)}};
-  TimePoint now{std::chrono::hours(72)};
-  Requester requester;
-
-  explicit FullCluster(std::int64_t nodes)
-      : leaves(AddAllocations(15, [&](auto&&... a) { return tree.Add(a...); })),
-        cluster(MakeCluster(nodes)) {
-    ledger.Open(tree);
-    sim::Rng rng(9);
-    std::uint64_t id = 0;
-    for (std::uint32_t n = 0; n < cluster.size(); ++n) {
-      for (const std::int64_t gpus : {4, 2, 1, 1}) {
-        WorkloadSpec w;
-        w.id = WorkloadId(++id);
-        // The requester is leaves[0]; it runs nothing.
-        w.allocation = leaves[1 + static_cast<std::size_t>(rng.Below(14))];
-        w.gpus_per_node = GpuCount(gpus);
-        w.checkpoint_interval = std::chrono::hours(4);
-        const std::int64_t kind = rng.Below(10);
-        if (kind >= 3) w.minimum = std::chrono::hours(8);
-        const TimePoint start =
-            now - std::chrono::hours(kind < 6 ? 60 : 1) - std::chrono::minutes(rng.Below(60));
-        const RunSlot slot = table.Add(w, start);
-        Run& run = table.run(slot);
-        run.state = WorkloadState::kRunning;
-        run.start = run.progress_since = start;
-        run.protected_until = start + w.minimum;
-        table.workload(slot).nodes.assign(1, NodeId(n));
-        cluster.Occupy(NodeId(n), slot, static_cast<std::int32_t>(gpus), false);
-        if (!w.funded()) continue;
-        ledger.Charge(tree, w.allocation, start, w.gpus());
-        ledger.AddPlaced(tree, w.allocation, w.gpus());
-      }
-    }
-    ledger.AddQueued(tree, leaves[0], cluster.declared());
-    ranking.Refresh(tree, ledger, cluster.healthy(), now,
-                    [](AllocationId, GpuTime used, MilliGpu entitlement) {
-                      return internal::HoursOfShare(used, entitlement);
-                    });
-    requester.leaf = leaves[0];
-  }
-};
-
 // A search of a new round, in a pass that has stopped runs before: it knows nothing about keys and
 // verdicts, but may have the order of the nodes.
 void FindVictims(benchmark::State& state, const FullCluster& full, const Shape& shape,
@@ -209,6 +157,42 @@ void BM_VictimSearch_Gang(benchmark::State& state) {
   FindVictims(state, full, shape, true);
 }
 BENCHMARK(BM_VictimSearch_Gang)->ArgsProduct({{8, 64}, {128, 1'000, 10'000}});
+
+// A promised start for k whole nodes; between two searches something changes on 16 nodes.
+void FindReservation(benchmark::State& state, FullCluster& full) {
+  const PolicyContext context{full.tree, full.ranking, full.now};
+  const StoppableRuns stoppable;
+  const VictimEnv env{full.cluster, full.table, full.ledger, stoppable, context};
+  Shape shape;
+  shape.nodes = static_cast<std::int32_t>(state.range(0));
+  shape.gpus = 8;
+  ReservationSearch search;
+  search.Update(full.cluster, full.table);
+  ReservationPlan plan;
+  std::size_t next = 0;
+  for (auto _ : state) {
+    for (int i = 0; i < 16; ++i) {
+      full.cluster.Touch(NodeId(static_cast<std::uint32_t>(next++ * 61 % full.cluster.size())));
+    }
+    search.Update(full.cluster, full.table);
+    Require(search.Find(env, full.policy, shape, plan), "must find nodes");
+  }
+}
+
+// All runs are protected, up to 8 hours more.
+void BM_Placement_Reservation(benchmark::State& state) {
+  FullCluster full(state.range(1));
+  full.ProtectAll();
+  FindReservation(state, full);
+}
+BENCHMARK(BM_Placement_Reservation)->ArgsProduct({{8, 64}, {1'000, 10'000, 100'000}});
+
+// One node in eight has no protected run: which of them cost least?
+void BM_Placement_ReservationNow(benchmark::State& state) {
+  FullCluster full(state.range(1));
+  FindReservation(state, full);
+}
+BENCHMARK(BM_Placement_ReservationNow)->ArgsProduct({{8, 64}, {1'000, 10'000, 100'000}});
 
 // Nothing may be stopped: every node is looked at in vain.
 void BM_VictimSearch_None(benchmark::State& state) {

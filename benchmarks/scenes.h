@@ -16,10 +16,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tenure/budget_tree.h"
+#include "tenure/ledger.h"
 #include "tenure/policy.h"
+#include "tenure/ranking.h"
 #include "tenure/scheduler.h"
 #include "tenure/sim/random.h"
 #include "tenure/sim/setup.h"
+#include "tenure/workload_table.h"
 
 namespace tenure::bench {
 
@@ -69,6 +73,68 @@ inline Cluster MakeCluster(std::int64_t nodes) {
   cluster.Reindex();
   return cluster;
 }
+
+// A full cluster: every node runs 4 + 2 + 1 + 1 GPUs of 15 leaves. Of ten runs three are unfunded,
+// three are past their minimum and may be stopped for the requester, four are protected.
+struct FullCluster {
+  BudgetTree tree;
+  std::vector<AllocationId> leaves;
+  Cluster cluster;
+  Ledger ledger;
+  WorkloadTable table;
+  Ranking ranking;
+  // A gap that all leaves exceed, so that every run past its minimum is a candidate.
+  BudgetPolicy policy{BudgetOptions{.big_gap = std::chrono::hours(1)}};
+  TimePoint now{std::chrono::hours(72)};
+  Requester requester;
+
+  explicit FullCluster(std::int64_t nodes)
+      : leaves(AddAllocations(15, [&](auto&&... a) { return tree.Add(a...); })),
+        cluster(MakeCluster(nodes)) {
+    ledger.Open(tree);
+    sim::Rng rng(9);
+    std::uint64_t id = 0;
+    for (std::uint32_t n = 0; n < cluster.size(); ++n) {
+      for (const std::int64_t gpus : {4, 2, 1, 1}) {
+        WorkloadSpec w;
+        w.id = WorkloadId(++id);
+        // The requester is leaves[0]; it runs nothing.
+        w.allocation = leaves[1 + static_cast<std::size_t>(rng.Below(14))];
+        w.gpus_per_node = GpuCount(gpus);
+        w.checkpoint_interval = std::chrono::hours(4);
+        const std::int64_t kind = rng.Below(10);
+        if (kind >= 3) w.minimum = std::chrono::hours(8);
+        const TimePoint start =
+            now - std::chrono::hours(kind < 6 ? 60 : 1) - std::chrono::minutes(rng.Below(60));
+        const RunSlot slot = table.Add(w, start);
+        Run& run = table.run(slot);
+        run.state = WorkloadState::kRunning;
+        run.start = run.progress_since = start;
+        run.protected_until = start + w.minimum;
+        table.workload(slot).nodes.assign(1, NodeId(n));
+        cluster.Occupy(NodeId(n), slot, static_cast<std::int32_t>(gpus), false);
+        if (!w.funded()) continue;
+        ledger.Charge(tree, w.allocation, start, w.gpus());
+        ledger.AddPlaced(tree, w.allocation, w.gpus());
+      }
+    }
+    ledger.AddQueued(tree, leaves[0], cluster.declared());
+    ranking.Refresh(tree, ledger, cluster.healthy(), now,
+                    [](AllocationId, GpuTime used, MilliGpu entitlement) {
+                      return internal::HoursOfShare(used, entitlement);
+                    });
+    requester.leaf = leaves[0];
+  }
+
+  // Every run, for 8 hours at most.
+  void ProtectAll() {
+    sim::Rng rng(10);
+    for (RunSlot s = 0; s < table.slots(); ++s) {
+      table.run(s).funded = true;
+      table.run(s).protected_until = now + std::chrono::seconds(1 + rng.Below(8 * 3600));
+    }
+  }
+};
 
 // A scheduler with the nodes of MakeCluster and an empty queue.
 struct Site {

@@ -210,6 +210,23 @@ class Cluster {
     });
   }
 
+  // To be called when the protection of a run on the node has changed. All of the above does it,
+  // too.
+  void Touch(NodeId id) {
+    if (!stale_) pools_[PoolOf(id)].touched.Set(node(id).slot, true);
+  }
+  // Calls `visit(slot)` for the nodes of a pool that were touched since the last call, ascending:
+  // there is one index that needs to know (ProtectionOrder). Valid after Reindex, which touches all
+  // nodes if anything was added.
+  template <class Visit>
+  void TakeTouched(std::size_t pool, const Visit& visit) {
+    internal::Bitmap& touched = pools_[pool].touched;
+    for (std::int64_t s = touched.NextFrom(0); s >= 0; s = touched.NextFrom(0)) {
+      touched.Erase(static_cast<std::size_t>(s));
+      visit(static_cast<std::size_t>(s));
+    }
+  }
+
   // --- Indices --------------------------------------------------------------------------------
 
   // Brings the indices up to date after AddNode, AddDomain or SetLane. Cheap when nothing changed.
@@ -317,6 +334,7 @@ class Cluster {
     const std::int16_t level =
         n.up() ? static_cast<std::int16_t>(std::max(0, n.free())) : internal::FreeIndex::kAbsent;
     IndexOf(pool, n).Set(n.slot, level);
+    pool.touched.Set(n.slot, true);
     const Marks now = MarksOf(n);
     if (now.sessions != before.sessions) pool.sessions.Set(n.slot, now.sessions);
     if (now.closing != before.closing) pool.closing.Set(n.slot, now.closing);
@@ -430,6 +448,7 @@ inline void Cluster::Rebuild() {
     pool.sessions.Reset(pool.nodes.size());
     pool.closing.Reset(pool.nodes.size());
     pool.vacating.Reset(pool.nodes.size());
+    pool.touched.Reset(pool.nodes.size());
     const std::int64_t n = static_cast<std::int64_t>(pool.nodes.size());
     const std::int64_t lane = (n * lane_permille_ + 500) / 1000;
     pool_of_type_[pool.type.value()] = pools_.size();

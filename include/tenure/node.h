@@ -101,6 +101,7 @@ struct Pool {
   internal::Bitmap sessions;  // slots of nodes with interactive runs
   internal::Bitmap closing;   // slots of nodes that are closing
   internal::Bitmap vacating;  // slots of nodes with more GPUs soon than free
+  internal::Bitmap touched;   // slots of nodes that changed: Cluster::TakeTouched
 };
 
 }  // namespace tenure

@@ -3,8 +3,10 @@
 // A start time that can be promised to a gang: the nodes that will be interruptible soonest, and
 // the instant at which all of them are.
 //
+//   ReservationSearch search;
 //   ReservationPlan plan;
-//   if (ReservationSearch().Find(env, policy, shape, plan))  // plan.nodes are free at plan.at
+//   search.Update(cluster, table);
+//   if (search.Find(env, policy, shape, plan))  // plan.nodes are free at plan.at
 //
 // Why the promise holds: every protection in the cluster ends within the largest cap from now, so
 // the k nodes chosen are all interruptible at `at` <= now + cap. From then on a reserved node
@@ -17,14 +19,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/numeric/int128.h"
+#include "tenure/cheapest_nodes.h"
 #include "tenure/cluster.h"
 #include "tenure/placement.h"
 #include "tenure/policy.h"
+#include "tenure/protection_order.h"
 #include "tenure/types.h"
 #include "tenure/workload_table.h"
 #include "tenure/yield_survey.h"
@@ -53,119 +56,112 @@ struct ReservationPlan {
   TimePoint at{};
 };
 
-// The latest end of protection on a node; `now` if none, kNever if a service runs there, which has
-// no end.
-inline TimePoint InterruptibleAt(const Node& node, const WorkloadTable& table, TimePoint now) {
-  TimePoint at = now;
-  for (const Occupant& o : node.runs) {
-    const Run& run = table.run(o.run);
-    if (!run.funded) continue;
-    if (run.workload_class == WorkloadClass::kServing) return kNever;
-    at = std::max(at, run.protected_until);
-  }
-  return at;
-}
-
-// Chooses nodes for a reservation. O(N R + k c R) for k of c candidate nodes. Deterministic.
+// Chooses nodes for a reservation. For k nodes of c that are interruptible in time: what
+// ProtectionOrder costs, for each domain, and CheapestNodes for the best. Deterministic.
 class ReservationSearch {
  public:
+  // To be called before Find if cluster or table have changed.
+  void Update(Cluster& cluster, const WorkloadTable& table) { order_.Update(cluster, table); }
+  const ProtectionOrder& order() const { return order_; }
+
   // False if fewer than shape.nodes healthy, unreserved nodes without holds can hold the members
   // past their protection, if they start up to `env.wait` after `plan.at`.
   template <class Policy>
   bool Find(const VictimEnv& env, const Policy& policy, const Shape& shape, ReservationPlan& plan) {
     plan.nodes.clear();
+    Place best;
     bool found = false;
-    for (const Pool& pool : env.cluster.pools()) {
+    const bool required = shape.rule == TopologyRule::kRequired;
+    const std::uint8_t level = required ? internal::EffectiveLevel(env.cluster, shape) : 0;
+    for (std::size_t p = 0; p < env.cluster.pools().size(); ++p) {
+      const Pool& pool = env.cluster.pools()[p];
       if (shape.type != kAnyGpuType && shape.type != pool.type) continue;
-      const bool required = shape.rule == TopologyRule::kRequired;
-      const std::uint8_t level = required ? internal::EffectiveLevel(env.cluster, shape) : 0;
       for (DomainId d : env.cluster.DomainsAt(level)) {
-        ReservationPlan candidate;
-        if (!FindIn(env, policy, shape, pool, d, candidate)) continue;
-        if (!found || candidate.at < plan.at) plan = std::move(candidate);
+        const auto [begin, end] = pool.range[d.value()];
+        Place place{p, begin, end};
+        if (found && !MayBeBefore(place, shape, best.at)) continue;
+        if (!Soonest(env, shape, place) || (found && place.at >= best.at)) continue;
         found = true;
+        best = place;
+        if (best.at == env.policy.now) break;
       }
+      if (found && best.at == env.policy.now) break;
     }
-    return found;
-  }
-
- private:
-  struct Candidate {
-    std::int32_t sessions;
-    TimePoint at;
-    NodeId node;
-  };
-
-  template <class Policy>
-  bool FindIn(const VictimEnv& env, const Policy& policy, const Shape& shape, const Pool& pool,
-              DomainId domain, ReservationPlan& plan) {
-    const TimePoint now = env.policy.now;
-    const auto [begin, end] = pool.range[domain.value()];
-    candidates_.clear();
-    for (std::uint32_t slot = begin; slot < end; ++slot) {
-      const Node& n = env.cluster.node(pool.nodes[slot]);
-      if (!n.up() || n.lane || n.reserved_for != kNoSlot || !n.holds.empty() ||
-          n.gpus < shape.gpus) {
-        continue;
-      }
-      const TimePoint at = InterruptibleAt(n, env.table, now);
-      if (at < kNever) candidates_.push_back({n.sessions, at, pool.nodes[slot]});
-    }
-    const std::size_t k = static_cast<std::size_t>(shape.nodes);
-    if (candidates_.size() < k) return false;
-    // Fewest sessions first, then soonest; the k-th decides how long the gang waits.
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Candidate& a, const Candidate& b) {
-                       return std::tie(a.sessions, a.at) < std::tie(b.sessions, b.at);
-                     });
-    while (true) {
-      plan.at = now;
-      for (std::size_t i = 0; i < k; ++i) plan.at = std::max(plan.at, candidates_[i].at);
-      // A node that closes before the gang is past its protection is none; without it the gang may
-      // have to start later.
-      const TimePoint ends = shape.EndsBy(plan.at + env.wait);
-      if (std::erase_if(candidates_, [&](const Candidate& c) {
-            return env.cluster.node(c.node).closes_at < ends;
-          }) == 0) {
-        break;
-      }
-      if (candidates_.size() < k) return false;
-    }
-    candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(),
-                                     [&](const Candidate& c) { return c.at > plan.at; }),
-                      candidates_.end());
-    // Among all nodes that are ready by then, the ones whose work will be worth least at that time;
-    // a run over several nodes is paid once, spread over the nodes still needed.
-    const PolicyContext then{env.policy.tree, env.policy.ranking, plan.at};
-    chosen_.assign(env.table.slots(), false);
-    std::vector<bool> used(candidates_.size(), false);
-    for (std::size_t i = 0; i < k; ++i) {
-      const auto remaining = static_cast<std::int32_t>(k - i);
-      std::int64_t least = -1;
-      std::size_t pick = 0;
-      for (std::size_t c = 0; c < candidates_.size(); ++c) {
-        if (used[c]) continue;
-        std::int64_t cost = 0;
-        for (const Occupant& o : env.cluster.node(candidates_[c].node).runs) {
-          const Run& run = env.table.run(o.run);
-          if (chosen_[o.run] || run.state == WorkloadState::kStopping) continue;
-          cost += policy.VictimCost(then, run) / std::max(1, std::min(run.node_count, remaining));
-        }
-        if (least >= 0 && cost >= least) continue;
-        least = cost;
-        pick = c;
-      }
-      used[pick] = true;
-      plan.nodes.push_back(candidates_[pick].node);
-      for (const Occupant& o : env.cluster.node(candidates_[pick].node).runs) {
-        chosen_[o.run] = true;
-      }
-    }
+    if (!found) return false;
+    plan.at = best.at;
+    Choose(env, policy, shape, best, plan.nodes);
     return true;
   }
 
-  std::vector<Candidate> candidates_;
-  std::vector<bool> chosen_;
+ private:
+  // A domain: slots of a pool.
+  struct Place {
+    std::size_t pool = 0;
+    std::uint32_t begin = 0, end = 0;
+    TimePoint at{};                     // enough nodes are interruptible then
+    TimePoint open = TimePoint::min();  // counting those that close no earlier than this
+  };
+
+  // False if too few nodes are interruptible before `at`, whatever their sessions and windows.
+  bool MayBeBefore(const Place& place, const Shape& shape, TimePoint at) const {
+    std::int32_t missing = shape.nodes;
+    order_.VisitEnding(place.pool, place.begin, place.end, at - Duration(1),
+                       [&](std::uint32_t) { return --missing > 0; });
+    return missing == 0;
+  }
+
+  static bool Usable(const Node& n, const Shape& shape, const Place& place) {
+    return n.gpus >= shape.gpus && n.closes_at >= place.open;
+  }
+
+  // Fewest sessions first, then soonest; the k-th decides how long the gang waits.
+  bool Soonest(const VictimEnv& env, const Shape& shape, Place& place) {
+    const auto node = [&](std::uint32_t slot) -> const Node& {
+      return env.cluster.node(env.cluster.pools()[place.pool].nodes[slot]);
+    };
+    const std::size_t k = static_cast<std::size_t>(shape.nodes);
+    if (place.end - place.begin < k) return false;
+    while (order_.First(
+        place.pool, place.begin, place.end, k,
+        [&](std::uint32_t slot) { return Usable(node(slot), shape, place); }, first_)) {
+      place.at = env.policy.now;
+      for (const ProtectionOrder::Slotted& s : first_) {
+        place.at = std::max(place.at, s.entry.end);
+      }
+      // A node that closes before the gang is past its protection is none; without it the gang may
+      // have to start later.
+      place.open = std::max(place.open, shape.EndsBy(place.at + env.wait));
+      if (std::all_of(first_.begin(), first_.end(), [&](const ProtectionOrder::Slotted& s) {
+            return Usable(node(s.slot), shape, place);
+          })) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Among all nodes that are ready by then, the ones whose work will be worth least at that time.
+  template <class Policy>
+  void Choose(const VictimEnv& env, const Policy& policy, const Shape& shape, const Place& place,
+              std::vector<NodeId>& nodes) {
+    const Pool& pool = env.cluster.pools()[place.pool];
+    const PolicyContext then{env.policy.tree, env.policy.ranking, place.at};
+    const auto cost = [&](const Run& run) { return policy.VictimCost(then, run); };
+    cheapest_.Begin(env.table);
+    order_.VisitEnding(place.pool, place.begin, place.end, place.at, [&](std::uint32_t slot) {
+      const Node& n = env.cluster.node(pool.nodes[slot]);
+      if (Usable(n, shape, place)) {
+        const TimePoint end = order_.entry(place.pool, slot).end;
+        cheapest_.Offer(pool.nodes[slot], n, std::max(end, env.policy.now), env.table, cost);
+      }
+      return true;
+    });
+    cheapest_.Take(shape.nodes, nodes);
+  }
+
+  ProtectionOrder order_;
+  CheapestNodes cheapest_;
+  std::vector<ProtectionOrder::Slotted> first_;
 };
 
 // The integral of every leaf's natural share over the lookback window, in buckets of 1/168 of it:

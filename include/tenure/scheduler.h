@@ -206,6 +206,8 @@ class Scheduler {
   const WorkloadTable& table() const { return table_; }
   // What the next pass may stop, as of the last one.
   const StoppableRuns& stoppable() const { return stoppable_; }
+  // As of the last search for a promise; Pool::touched says where it may be of the past.
+  const ProtectionOrder& protection_order() const { return reservation_search_.order(); }
   const SchedulerOptions& options() const { return options_; }
   const Policy& policy() const { return policy_; }
 

@@ -59,6 +59,7 @@ bool Scheduler<Policy>::Reserve(RunSlot slot) {
   const PolicyContext context = Context();
   const VictimEnv env{cluster_,   table_,  ledger_,
                       stoppable_, context, options_.grace + options_.tick};
+  reservation_search_.Update(cluster_, table_);
   if (!reservation_search_.Find(env, policy_, shape, reservation_plan_)) return false;
   Dequeue(slot);
   Run& run = table_.run(slot);

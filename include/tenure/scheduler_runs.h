@@ -13,6 +13,7 @@ template <class Policy>
 void Scheduler<Policy>::Commit(RunSlot slot, TimePoint until) {
   Run& run = table_.run(slot);
   run.protected_until = until;
+  for (NodeId n : table_.workload(slot).nodes) cluster_.Touch(n);
   if (!run.funded || until <= now_) return;
   table_.workload(slot).ahead = true;
   ledger_.Commit(tree_, run.leaf, run.charge(), until);
