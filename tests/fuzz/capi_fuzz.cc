@@ -106,7 +106,8 @@ class Story {
     if (!is_new) return b;
     constexpr std::array kPolicies = {"budget", "ai2", "hier", "responsive", "lag"};
     tenure_options* options = nullptr;
-    Require(tenure_options_create(kPolicies[kind % kPolicies.size()], &options) == TENURE_OK, "options");
+    Require(tenure_options_create(kPolicies[kind % kPolicies.size()], &options) == TENURE_OK,
+            "options");
     const auto set = [&](const char* name, const char* value) {
       (void)tenure_options_set(options, name, value);  // ai2 does not have them all
     };
