@@ -502,7 +502,7 @@ TEST(wrong_calls_change_nothing) {
   /* A wrong size. */
   j.struct_size = 0;
   REFUSED(TENURE_ERROR_INVALID_ARGUMENT, s, tenure_workload_submit(s, &j, 100));
-  j.struct_size = sizeof(j) - 1;
+  j.struct_size = offsetof(tenure_workload, restorable) - 1;
   REFUSED(TENURE_ERROR_INVALID_ARGUMENT, s, tenure_workload_submit(s, &j, 100));
   j.struct_size = sizeof(j);
   e.struct_size = 8;
@@ -632,6 +632,18 @@ TEST(every_field_of_a_workload_is_checked) {
   j.gpu_type = w->type;
   EXPECT_OK(tenure_workload_submit(w->s, &j, 0));
   REFUSED(TENURE_ERROR_ALREADY_EXISTS, w->s, tenure_workload_submit(w->s, &j, 0));
+  free_world(w);
+}
+
+/* The workload of a caller that was built before it had `restorable`. */
+TEST(structs_of_earlier_releases_are_understood) {
+  world* w = make_world(NULL);
+  tenure_workload j = job(1, w->vision, 1, HOUR_US);
+  j.resumable = 0;
+  j.restorable = 1; /* what lies behind an older struct is not looked at */
+  REFUSED(TENURE_ERROR_INVALID_ARGUMENT, w->s, tenure_workload_submit(w->s, &j, 0));
+  j.struct_size = offsetof(tenure_workload, restorable);
+  EXPECT_OK(tenure_workload_submit(w->s, &j, 0));
   free_world(w);
 }
 
@@ -980,6 +992,7 @@ int main(int argc, char** argv) {
       ENTRY(names_are_texts_and_never_null),
       ENTRY(options_are_text_and_describe_themselves),
       ENTRY(a_job_runs_and_another_takes_its_place),
+      ENTRY(a_resume_hint_comes_back_until_the_workload_is_over),
       ENTRY(nodes_fail_and_name_who_lost_a_run),
       ENTRY(maintenance_is_announced_ahead),
       ENTRY(decisions_that_do_not_fit_are_kept),
@@ -987,6 +1000,7 @@ int main(int argc, char** argv) {
       ENTRY(a_snapshot_is_the_whole_state),
       ENTRY(wrong_calls_change_nothing),
       ENTRY(every_field_of_a_workload_is_checked),
+      ENTRY(structs_of_earlier_releases_are_understood),
       ENTRY(structs_of_later_releases_are_understood),
       ENTRY(trees_are_edited_and_described),
       ENTRY(forecast_and_what_if_change_nothing),
