@@ -22,4 +22,7 @@ if(TENURE_SANITIZE)
   add_compile_options(-fsanitize=${TENURE_SANITIZE} -fno-sanitize-recover=all
                       -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${TENURE_SANITIZE})
+  if(CMAKE_C_COMPILER_ID MATCHES "Clang") # programs in C that load the library, which is C++
+    add_link_options("$<$<LINK_LANGUAGE:C>:-fsanitize-link-c++-runtime;-lstdc++>")
+  endif()
 endif()

@@ -16,7 +16,14 @@
 #include "tenure/sim/simulate.h"
 
 // A sanitizer has its own allocator.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TENURE_IS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TENURE_IS_SANITIZED 1
+#endif
+#endif
+#ifndef TENURE_IS_SANITIZED
 #define TENURE_COUNTS_ALLOCATIONS 1
 
 namespace {
