@@ -196,8 +196,6 @@ bool Scheduler<Policy>::Fire(RunSlot slot) {
   return true;
 }
 
-// --- Starting and stopping -----------------------------------------------------------------------
-
 }  // namespace tenure
 
 #endif  // TENURE_SCHEDULER_PROMISES_H_
