@@ -50,16 +50,15 @@ class Cluster {
       return absl::InvalidArgumentError(
           absl::StrCat("domain '", name, "' is deeper than ", int{kMaxTopologyDepth}, " levels"));
     }
-    for (const Domain& d : domains_) {
-      if (&d != &domains_[0] && d.parent == parent && d.name == name) {
-        return absl::AlreadyExistsError(absl::StrCat("domain '", name, "' exists"));
-      }
+    const DomainId id(static_cast<std::uint32_t>(domains_.size()));
+    if (!domain_by_name_.emplace(std::pair(parent, name), id).second) {
+      return absl::AlreadyExistsError(absl::StrCat("domain '", name, "' exists"));
     }
     const auto level = static_cast<std::uint8_t>(domains_[parent.value()].level + 1);
     domains_.push_back({std::move(name), parent, level});
     depth_ = std::max(depth_, level);
     stale_ = true;
-    return DomainId(static_cast<std::uint32_t>(domains_.size() - 1));
+    return id;
   }
 
   // The id of a GPU type by name, new if unknown. At most 65,535 types.
@@ -261,7 +260,12 @@ class Cluster {
     ar(domains_, types_, nodes_, lane_permille_);
     if constexpr (Archive::kReading) {
       depth_ = 0;
-      for (const Domain& d : domains_) depth_ = std::max(depth_, d.level);
+      domain_by_name_.clear();
+      for (std::size_t d = 1; d < domains_.size(); ++d) {
+        depth_ = std::max(depth_, domains_[d].level);
+        domain_by_name_.emplace(std::pair(domains_[d].parent, domains_[d].name),
+                                DomainId(static_cast<std::uint32_t>(d)));
+      }
       type_by_name_.clear();
       for (std::size_t i = 0; i < types_.size(); ++i) {
         type_by_name_.emplace(types_[i], GpuTypeId(static_cast<std::uint16_t>(i)));
@@ -304,19 +308,20 @@ class Cluster {
   void Change(NodeId id, Edit&& edit) {
     Node& n = nodes_[id.value()];
     const Marks before = MarksOf(n);
-    free_ -= Available(n);
     edit(n);
-    free_ += Available(n);
-    if (!stale_) Index(n, before);
+    const Marks now = MarksOf(n);
+    free_ += GpuCount(now.available - before.available);
+    if (!stale_) Index(n, before, now);
   }
 
-  // In which bitmaps of its pool a node is.
+  // What the indices say of a node.
   struct Marks {
+    std::int32_t available = 0;  // free GPUs, if it is up
     bool sessions = false, closing = false, vacating = false;
   };
-  static Marks MarksOf(const Node& n) { return {n.sessions > 0, n.closing, n.soon() > n.free()}; }
-
-  static GpuCount Available(const Node& n) { return GpuCount(n.up() ? std::max(0, n.free()) : 0); }
+  static Marks MarksOf(const Node& n) {
+    return {n.up() ? std::max(0, n.free()) : 0, n.sessions > 0, n.closing, n.vacating()};
+  }
 
   static internal::FreeIndex& IndexOf(Pool& pool, const Node& n) {
     if (n.lane) return pool.lane;
@@ -329,13 +334,11 @@ class Cluster {
   }
 
   // `before`: the marks under which it was indexed last.
-  void Index(const Node& n, const Marks& before) {
+  void Index(const Node& n, const Marks& before, const Marks& now) {
     Pool& pool = pools_[pool_of_type_[n.type.value()]];
-    const std::int16_t level =
-        n.up() ? static_cast<std::int16_t>(std::max(0, n.free())) : internal::FreeIndex::kAbsent;
-    IndexOf(pool, n).Set(n.slot, level);
+    IndexOf(pool, n).Set(
+        n.slot, n.up() ? static_cast<std::int16_t>(now.available) : internal::FreeIndex::kAbsent);
     pool.touched.Set(n.slot, true);
-    const Marks now = MarksOf(n);
     if (now.sessions != before.sessions) pool.sessions.Set(n.slot, now.sessions);
     if (now.closing != before.closing) pool.closing.Set(n.slot, now.closing);
     if (now.vacating != before.vacating) pool.vacating.Set(n.slot, now.vacating);
@@ -346,6 +349,7 @@ class Cluster {
   std::vector<Domain> domains_;
   std::vector<std::string> types_;
   std::vector<Node> nodes_;
+  internal::IndexMap<std::pair<DomainId, std::string>, DomainId> domain_by_name_;  // of its parent
   internal::IndexMap<std::string, GpuTypeId> type_by_name_;
   internal::IndexMap<std::string, NodeId> by_name_;
   std::int64_t lane_permille_ = 0;
@@ -458,8 +462,9 @@ inline void Cluster::Rebuild() {
       Node& x = nodes_[p.nodes[static_cast<std::size_t>(s)].value()];
       x.lane = s >= n - lane;
       (x.lane ? p.declared_lane : p.declared).Set(x.slot, static_cast<std::int16_t>(x.gpus));
-      free_ += Available(x);
-      Index(x, Marks());
+      const Marks now = MarksOf(x);
+      free_ += GpuCount(now.available);
+      Index(x, Marks(), now);
     }
   }
 }

@@ -19,6 +19,7 @@
 #define TENURE_FREE_INDEX_H_
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -33,17 +34,20 @@ namespace tenure::internal {
 class Bitmap {
  public:
   void Reset(std::size_t bits) {
-    layers_.clear();
-    std::size_t n = bits;
+    depth_ = 0;
+    std::size_t words = 0, n = bits;
     do {
       n = (n + 63) / 64;
-      layers_.emplace_back(n, std::uint64_t{0});
+      first_[depth_++] = words;
+      words += n;
     } while (n > 1);
+    first_[depth_] = words;
+    words_.assign(words, 0);
   }
 
   void Insert(std::size_t i) {
-    for (auto& layer : layers_) {
-      std::uint64_t& word = layer[i / 64];
+    for (std::size_t d = 0; d < depth_; ++d) {
+      std::uint64_t& word = words_[first_[d] + i / 64];
       const bool had = word != 0;
       word |= std::uint64_t{1} << (i % 64);
       if (had) return;
@@ -52,8 +56,8 @@ class Bitmap {
   }
 
   void Erase(std::size_t i) {
-    for (auto& layer : layers_) {
-      std::uint64_t& word = layer[i / 64];
+    for (std::size_t d = 0; d < depth_; ++d) {
+      std::uint64_t& word = words_[first_[d] + i / 64];
       word &= ~(std::uint64_t{1} << (i % 64));
       if (word != 0) return;
       i /= 64;
@@ -69,26 +73,26 @@ class Bitmap {
     }
   }
 
-  bool Contains(std::size_t i) const { return (layers_[0][i / 64] >> (i % 64)) & 1; }
-  bool empty() const { return layers_.empty() || layers_.back()[0] == 0; }
+  bool Contains(std::size_t i) const { return (words_[i / 64] >> (i % 64)) & 1; }
+  bool empty() const { return words_.empty() || words_.back() == 0; }
 
   // Smallest element >= i, or -1.
   std::int64_t NextFrom(std::size_t i) const {
-    std::size_t depth = 0;
+    std::size_t d = 0;
     // Climb until a word has an element at or after position i.
     while (true) {
-      if (depth == layers_.size() || i / 64 >= layers_[depth].size()) return -1;
-      const std::uint64_t word = layers_[depth][i / 64] >> (i % 64);
+      if (d == depth_ || i / 64 >= first_[d + 1] - first_[d]) return -1;
+      const std::uint64_t word = words_[first_[d] + i / 64] >> (i % 64);
       if (word != 0) {
         i += static_cast<std::size_t>(std::countr_zero(word));
         break;
       }
       i = i / 64 + 1;
-      ++depth;
+      ++d;
     }
-    while (depth > 0) {
-      --depth;
-      i = i * 64 + static_cast<std::size_t>(std::countr_zero(layers_[depth][i]));
+    while (d > 0) {
+      --d;
+      i = i * 64 + static_cast<std::size_t>(std::countr_zero(words_[first_[d] + i]));
     }
     return static_cast<std::int64_t>(i);
   }
@@ -97,8 +101,8 @@ class Bitmap {
   // answer is false then, else true. Nothing may be inserted or erased meanwhile.
   template <class Visit>
   bool VisitRange(std::size_t begin, std::size_t end, Visit&& visit) const {
-    const std::vector<std::uint64_t>& words = layers_[0];
-    end = std::min(end, words.size() * 64);
+    const std::uint64_t* const words = words_.data();
+    end = std::min(end, first_[1] * 64);
     while (begin < end) {
       std::uint64_t word = words[begin / 64] & (~std::uint64_t{0} << (begin % 64));
       const std::size_t base = begin / 64 * 64;
@@ -116,7 +120,13 @@ class Bitmap {
   }
 
  private:
-  std::vector<std::vector<std::uint64_t>> layers_;
+  static constexpr std::size_t kMaxDepth = 11;  // 64^11 > 2^64
+
+  // Layer 0 has a bit an element, each layer above one for each word of the layer below that is not
+  // 0; the last layer is one word. Layer d is words_[first_[d], first_[d + 1]).
+  std::vector<std::uint64_t> words_;
+  std::array<std::size_t, kMaxDepth + 1> first_{};
+  std::size_t depth_ = 0;
 };
 
 class FreeIndex {
@@ -129,12 +139,14 @@ class FreeIndex {
   void Reset(std::size_t levels, const std::vector<DomainId>& domain_of_slot,
              const std::vector<DomainId>& parent, const std::vector<std::uint32_t>& column) {
     levels_ = levels;
-    domain_ = domain_of_slot;
-    parent_ = parent;
     column_ = column;
-    level_.assign(domain_.size(), kAbsent);
+    column_of_slot_.clear();
+    for (DomainId d : domain_of_slot) column_of_slot_.push_back(column[d.value()]);
+    parent_.resize(parent.size());
+    for (std::size_t d = 0; d < parent.size(); ++d) parent_[column[d]] = column[parent[d].value()];
+    level_.assign(domain_of_slot.size(), kAbsent);
     bits_.resize(levels);
-    for (Bitmap& b : bits_) b.Reset(domain_.size());
+    for (Bitmap& b : bits_) b.Reset(domain_of_slot.size());
     at_least_.assign(parent_.size() * levels_, 0);
   }
 
@@ -148,12 +160,15 @@ class FreeIndex {
     if (level >= 0) bits_[static_cast<std::size_t>(level)].Insert(slot);
     level_[slot] = level;
     const std::int32_t step = level > old ? 1 : -1;
-    const auto first = static_cast<std::size_t>(std::min(old, level) + 1);
-    const auto last = static_cast<std::size_t>(std::max(old, level));
-    for (DomainId d = domain_[slot];; d = parent_[d.value()]) {
-      const std::size_t column = column_[d.value()];
-      for (std::size_t l = first; l <= last; ++l) at_least_[l * parent_.size() + column] += step;
-      if (d == kRootDomain) break;
+    const std::size_t columns = parent_.size();
+    const std::size_t first = static_cast<std::size_t>(std::min(old, level) + 1) * columns;
+    const std::size_t last = static_cast<std::size_t>(std::max(old, level)) * columns;
+    std::int32_t* const counts = at_least_.data();
+    for (std::size_t column = column_of_slot_[slot];;) {
+      for (std::size_t i = first + column; i <= last + column; i += columns) counts[i] += step;
+      const std::size_t above = parent_[column];
+      if (above == column) break;
+      column = above;
     }
   }
 
@@ -192,11 +207,12 @@ class FreeIndex {
   }
 
   std::size_t levels_ = 0;
-  std::vector<DomainId> domain_, parent_;
-  std::vector<std::int16_t> level_;
-  std::vector<Bitmap> bits_;            // by level
-  std::vector<std::uint32_t> column_;   // by domain
-  std::vector<std::int32_t> at_least_;  // by level, column
+  std::vector<std::int16_t> level_;            // by slot
+  std::vector<std::uint32_t> column_of_slot_;  // of its deepest domain
+  std::vector<std::uint32_t> column_;          // by domain
+  std::vector<std::uint32_t> parent_;          // by column: that of the parent; the root's own
+  std::vector<Bitmap> bits_;                   // by level
+  std::vector<std::int32_t> at_least_;         // by level, column
 };
 
 }  // namespace tenure::internal

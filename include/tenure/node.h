@@ -68,6 +68,7 @@ struct Node {
 
   std::int32_t free() const { return gpus - occupied - std::max(0, claimed - stopping); }
   std::int32_t soon() const { return gpus - occupied + stopping - claimed; }
+  bool vacating() const { return stopping > claimed; }  // soon() > free()
   // Takes work and counts as capacity.
   bool up() const { return health == NodeHealth::kUp && !closed; }
   // Whatever may be stopped has to leave.

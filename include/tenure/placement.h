@@ -85,21 +85,19 @@ inline std::uint8_t EffectiveLevel(const Cluster& cluster, const Shape& shape) {
   return std::min(shape.level, cluster.depth());
 }
 
-// Appends k slots of `domain` with >= gpus free in `index`, which has as many: best node score
-// first if there is a score, else tightest first.
+// Writes k nodes of `domain` with >= gpus free in `index`, which has as many, to `out`: best node
+// score first if there is a score, else tightest first. Returns the end of what was written.
 template <class Score>
-void TakeNodes(const Cluster& cluster, const Pool& pool, const FreeIndex& index, const Shape& shape,
-               DomainId domain, std::int64_t k, const Score& score, std::vector<NodeId>& out) {
+NodeId* TakeNodes(const Cluster& cluster, const Pool& pool, const FreeIndex& index,
+                  const Shape& shape, DomainId domain, std::int64_t k, const Score& score,
+                  NodeId* out) {
+  if (k <= 0) return out;
   const auto [begin, end] = pool.range[domain.value()];
+  NodeId* const last = out + k;
   if constexpr (Score::kNone) {
-    if (k <= 0) return;
-    const std::size_t before = out.size();
-    out.resize(before + static_cast<std::size_t>(k));
-    NodeId* next = out.data() + before;
-    NodeId* const last = out.data() + out.size();
     index.VisitTightest(shape.gpus, begin, end, [&](std::size_t slot) {
-      *next++ = pool.nodes[slot];
-      return next != last;
+      *out++ = pool.nodes[slot];
+      return out != last;
     });
   } else {
     std::vector<std::pair<std::int64_t, NodeId>> best;
@@ -109,8 +107,9 @@ void TakeNodes(const Cluster& cluster, const Pool& pool, const FreeIndex& index,
     });
     std::stable_sort(best.begin(), best.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (std::size_t i = 0; i < static_cast<std::size_t>(k); ++i) out.push_back(best[i].second);
+    for (auto next = best.begin(); out != last; ++next) *out++ = next->second;
   }
+  return last;
 }
 
 inline constexpr std::int32_t kMany = std::numeric_limits<std::int32_t>::max();
@@ -119,7 +118,7 @@ inline constexpr std::int32_t kMany = std::numeric_limits<std::int32_t>::max();
 class CountBlocks {
  public:
   explicit CountBlocks(std::span<const std::int32_t> counts) : counts_(counts) {}
-  static constexpr std::size_t kSize = 32;
+  static constexpr std::size_t kSize = 32, kPart = 8;
   std::size_t size() const { return (counts_.size() + kSize - 1) / kSize; }
   std::span<const std::int32_t> operator[](std::size_t b) const {
     return counts_.subspan(b * kSize, std::min(kSize, counts_.size() - b * kSize));
@@ -136,6 +135,25 @@ class CountBlocks {
   std::int32_t SmallestFrom(std::size_t b, std::int32_t need) const {
     return Fold(b, kMany,
                 [&](std::int32_t x, std::int32_t n) { return std::min(x, n >= need ? n : kMany); });
+  }
+  // Calls `visit(i)` for the positions in block `b` that have this count until it returns false.
+  template <class Visit>
+  bool VisitEqual(std::size_t b, std::int32_t count, const Visit& visit) const {
+    const std::size_t end = std::min((b + 1) * kSize, counts_.size());
+    for (std::size_t i = b * kSize; i < end;) {
+      if (i + kPart <= end) {  // most parts have none: that is seen without a branch for each
+        std::int32_t equal = 0;
+        for (std::size_t j = 0; j < kPart; ++j) equal |= counts_[i + j] == count;
+        if (equal == 0) {
+          i += kPart;
+          continue;
+        }
+      }
+      for (const std::size_t part = std::min(i + kPart, end); i < part; ++i) {
+        if (counts_[i] == count && !visit(i)) return false;
+      }
+    }
+    return true;
   }
 
  private:
@@ -189,15 +207,15 @@ void Spread(std::span<const std::int32_t> counts, std::int32_t k, const Take& ta
     const std::int32_t largest = *std::max_element(largest_in.begin(), largest_in.end());
     for (std::size_t b = 0; b < blocks.size(); ++b) {
       if (largest_in[b] != largest) continue;
-      const auto block = blocks[b];
-      for (std::size_t i = 0; i < block.size(); ++i) {
-        if (block[i] != largest) continue;
-        if (largest >= k) {
-          take(static_cast<std::size_t>(SmallestFrom(counts, k, OfEquals::kLast)), k);
-          return;
-        }
-        take(b * CountBlocks::kSize + i, largest);
+      const bool more = blocks.VisitEqual(b, largest, [&](std::size_t i) {
+        if (largest >= k) return false;
+        take(i, largest);
         k -= largest;
+        return true;
+      });
+      if (!more) {
+        take(static_cast<std::size_t>(SmallestFrom(counts, k, OfEquals::kLast)), k);
+        return;
       }
       largest_in[b] = blocks.LargestBelow(b, largest);
     }
@@ -219,8 +237,11 @@ bool PlaceGang(const Cluster& cluster, const Pool& pool, const FreeIndex& index,
     if (best < 0 && shape.rule == TopologyRule::kRequired) return false;
     if (best < 0) continue;
     const DomainId domain = domains[static_cast<std::size_t>(best)];
+    const std::size_t before = out.size();
+    out.resize(before + static_cast<std::size_t>(shape.nodes));
+    NodeId* next = out.data() + before;
     const auto take = [&](DomainId d, std::int64_t n) {
-      TakeNodes(cluster, pool, index, shape, d, n, score, out);
+      next = TakeNodes(cluster, pool, index, shape, d, n, score, next);
     };
     // Spread inside `domain` over domains of the wanted level, unless it is one or has nodes of its
     // own, among which there is no finer choice.

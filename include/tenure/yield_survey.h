@@ -76,17 +76,21 @@ class YieldSurvey {
       const GroupVerdict verdict = env.Judge(policy, requester, group);
       if (verdict == GroupVerdict::kNone) continue;
       const bool ask = verdict == GroupVerdict::kEach;
+      const MilliGpu placed = env.ledger.placed_charge(group.leaf);
+      const MilliGpu sessions = env.ledger.sessions(group.leaf);
+      const MilliGpu serving = env.ledger.serving(group.leaf);
       for (const StoppableRuns::Member& m : group.members) {
-        const auto add = [&](NodeId id) {
-          if (!ask || env.MayStop(policy, requester, env.table.run(m.slot),
-                                  env.cluster.node(id).lane, MilliGpu(0))) {
+        // The contract lets it be stopped, or it would be in no group.
+        const auto add = [&](NodeId id, bool lane) {
+          if (!ask || policy.MayPreempt(env.policy, requester,
+                                        {env.table.run(m.slot), lane, placed, sessions, serving})) {
             Add(id, m.gpus);
           }
         };
         if (m.node != kNoNode) {
-          add(m.node);
+          add(m.node, group.lane);
         } else {
-          for (NodeId id : env.table.workload(m.slot).nodes) add(id);
+          for (NodeId id : env.table.workload(m.slot).nodes) add(id, env.cluster.node(id).lane);
         }
       }
     }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tenure/archive.h"
 #include "tenure/sim/random.h"
 
 namespace tenure {
@@ -38,6 +39,19 @@ TEST(Cluster, RefusesWhatCannotBe) {
   EXPECT_EQ(c.AddDomain("r", d).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(Cluster, KnowsItsNamesAfterARestart) {
+  Cluster before, c;
+  const GpuTypeId type = before.InternGpuType("h100");
+  const DomainId rack = before.AddDomain("r", kRootDomain).value();
+  ASSERT_TRUE(before.AddNode("a", GpuCount(8), type, rack).ok());
+  ASSERT_TRUE(internal::Unpack(internal::Pack(before), c).ok());
+  EXPECT_EQ(c.InternGpuType("h100"), type);
+  EXPECT_EQ(c.Find("a").value(), NodeId(0));
+  EXPECT_EQ(c.AddNode("a", GpuCount(8), type).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(c.AddDomain("r", kRootDomain).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(c.AddDomain("r", rack).ok());  // another domain, in that one
+}
+
 TEST(Cluster, CountsFreeSoonAndHealthy) {
   Cluster c;
   const GpuTypeId type = c.InternGpuType("h100");
@@ -49,9 +63,11 @@ TEST(Cluster, CountsFreeSoonAndHealthy) {
   c.MarkStopping(n, 6);
   EXPECT_EQ(c.node(n).free(), 2);
   EXPECT_EQ(c.node(n).soon(), 8);
+  EXPECT_TRUE(c.node(n).vacating());
   c.Claim(n, 2, 7);  // needs one GPU beyond what is being stopped
   EXPECT_EQ(c.node(n).free(), 1);
   EXPECT_EQ(c.node(n).soon(), 1);
+  EXPECT_FALSE(c.node(n).vacating());
   c.SetHealth(n, NodeHealth::kDraining);
   EXPECT_EQ(c.free(), GpuCount(0));
   EXPECT_EQ(c.healthy(), GpuCount(0));
