@@ -63,16 +63,16 @@ void CheckTwins(const std::string& preset, std::uint64_t first, std::uint64_t wo
 }
 
 TEST(SchedulerDeterminism, BudgetIgnoresOrderOfDeclarationAndRestarts) {
-  CheckTwins<BudgetPolicy>("budget", 400'001, 250);
+  CheckTwins<BudgetPolicy>("budget", 400'001, Worlds(250));
 }
 TEST(SchedulerDeterminism, HierIgnoresOrderOfDeclarationAndRestarts) {
-  CheckTwins<BudgetPolicy>("hier", 500'001, 100);
+  CheckTwins<BudgetPolicy>("hier", 500'001, Worlds(100));
 }
 TEST(SchedulerDeterminism, LagIgnoresOrderOfDeclarationAndRestarts) {
-  CheckTwins<BudgetPolicy>("lag", 700'001, 100);
+  CheckTwins<BudgetPolicy>("lag", 700'001, Worlds(100));
 }
 TEST(SchedulerDeterminism, Ai2IgnoresOrderOfDeclarationAndRestarts) {
-  CheckTwins<Ai2Policy>("ai2", 600'001, 250);
+  CheckTwins<Ai2Policy>("ai2", 600'001, Worlds(250));
 }
 
 TEST(SchedulerDeterminism, DamagedSnapshotsAreRefusedAndChangeNothing) {

@@ -121,12 +121,14 @@ void CheckFixedDemand(const std::string& preset, std::uint64_t first, std::uint6
 }
 
 TEST(SchedulerFixedDemand, ComesToRestUnderBudget) {
-  CheckFixedDemand<BudgetPolicy>("budget", 700'001, 25);
+  CheckFixedDemand<BudgetPolicy>("budget", 700'001, Worlds(25));
 }
 TEST(SchedulerFixedDemand, ComesToRestUnderHier) {
-  CheckFixedDemand<BudgetPolicy>("hier", 800'001, 12);
+  CheckFixedDemand<BudgetPolicy>("hier", 800'001, Worlds(12));
 }
-TEST(SchedulerFixedDemand, ComesToRestUnderAi2) { CheckFixedDemand<Ai2Policy>("ai2", 900'001, 25); }
+TEST(SchedulerFixedDemand, ComesToRestUnderAi2) {
+  CheckFixedDemand<Ai2Policy>("ai2", 900'001, Worlds(25));
+}
 
 }  // namespace
 }  // namespace tenure::test

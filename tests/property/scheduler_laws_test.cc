@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The laws of scheduling over random worlds and stories, for each policy. A failure prints the
-// seed and the shortest story found that still breaks a law. The environment says how many:
-// TENURE_LONG=N runs N times as many, TENURE_SHORT=N one in N (the tests of a sanitizer build set
-// it).
+// seed and the shortest story found that still breaks a law.
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "law_checker.h"
@@ -22,15 +18,6 @@
 
 namespace tenure::test {
 namespace {
-
-std::uint64_t Worlds(std::uint64_t normal) {
-  const auto number = [](const char* name) {
-    const char* text = std::getenv(name);
-    std::uint64_t n = 0;
-    return text != nullptr && absl::SimpleAtoi(text, &n) && n > 0 ? n : 1;
-  };
-  return normal * number("TENURE_LONG") / number("TENURE_SHORT");
-}
 
 template <class Policy>
 std::string Broken(const WorldSpec& world, const std::vector<Event>& story, std::string* trace) {

@@ -90,9 +90,11 @@ void CheckStoppable(const std::string& preset, std::uint64_t first, std::uint64_
 }
 
 TEST(StoppableRuns, FollowEveryEventUnderBudget) {
-  CheckStoppable<BudgetPolicy>("budget", 700'001, 150);
+  CheckStoppable<BudgetPolicy>("budget", 700'001, Worlds(150));
 }
-TEST(StoppableRuns, FollowEveryEventUnderAi2) { CheckStoppable<Ai2Policy>("ai2", 800'001, 50); }
+TEST(StoppableRuns, FollowEveryEventUnderAi2) {
+  CheckStoppable<Ai2Policy>("ai2", 800'001, Worlds(50));
+}
 
 // A cluster in an arbitrary state, built without the Scheduler.
 struct Scene {

@@ -7,16 +7,29 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tenure/scheduler.h"
 #include "tenure/sim/random.h"
 
 namespace tenure::test {
+
+// How many worlds a test looks at that normally looks at `normal`. The environment may say
+// TENURE_LONG=N, N times as many, or TENURE_SHORT=N, one in N (the tests of a sanitizer build do).
+inline std::uint64_t Worlds(std::uint64_t normal) {
+  const auto number = [](const char* name) {
+    const char* text = std::getenv(name);
+    std::uint64_t n = 0;
+    return text != nullptr && absl::SimpleAtoi(text, &n) && n > 0 ? n : 1;
+  };
+  return std::max<std::uint64_t>(1, normal * number("TENURE_LONG") / number("TENURE_SHORT"));
+}
 
 inline constexpr Duration kSecond = std::chrono::seconds(1);
 inline constexpr Duration kMinute = std::chrono::minutes(1);
