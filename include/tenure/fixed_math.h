@@ -104,6 +104,13 @@ constexpr Duration HoursOfShare(GpuTime use, MilliGpu entitlement) {
   return Duration(sum);
 }
 
+// a - b, saturating: a key may be infinite, either way.
+constexpr Duration Difference(Duration a, Duration b) {
+  std::int64_t difference = 0;
+  if (!__builtin_sub_overflow(a.count(), b.count(), &difference)) return Duration(difference);
+  return a < b ? Duration::min() : Duration::max();
+}
+
 constexpr std::int64_t SaturatingAdd(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   if (!__builtin_add_overflow(a, b, &sum)) return sum;

@@ -134,12 +134,12 @@ class Ranking {
   }
 
   // How much more of its share the victim's side has used than the requester's: keys compared
-  // where `Before` compares them. 0 inside one leaf.
+  // where `Before` compares them, saturating. 0 inside one leaf.
   Duration Gap(const BudgetTree& tree, AllocationId requester, AllocationId victim) const {
     if (requester == victim) return Duration(0);
     const auto [x, y] =
         options_.level_by_level ? Diverge(tree, requester, victim) : std::pair(requester, victim);
-    return key(y) - key(x);
+    return internal::Difference(key(y), key(x));
   }
 
  private:
@@ -178,7 +178,8 @@ class Ranking {
           m = std::int64_t{1} << internal::kQ;
           continue;
         }
-        const std::int64_t x = std::clamp((mean - key_[c.value()]).count(), -far, far);
+        const std::int64_t x =
+            std::clamp(internal::Difference(mean, key_[c.value()]).count(), -far, far);
         m = std::clamp(
             internal::Exp2Q16(internal::MulDivFloor(x, std::int64_t{1} << internal::kQ, gain)),
             least, limit_q16);

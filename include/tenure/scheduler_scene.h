@@ -322,8 +322,9 @@ bool Scheduler<Policy>::DescribeRequests(internal::SearchScene& scene) {
       keys.erase(next);
       const Workload& w = table_.workload(key.slot);
       const Duration protection = options_.contract.Protection(w.spec);
-      const bool near = !ranking_.options().level_by_level &&
-                        order.key(leaf) - band.key <= options_.search_tolerance;
+      const bool near =
+          !ranking_.options().level_by_level &&
+          internal::Difference(order.key(leaf), band.key) <= options_.search_tolerance;
       if (d.bands == 0 || options_.search_tolerance == Duration(0) || tier != band.tier ||
           (leaf != band.leaf && !near) || key.ordinary != band.ordinary ||
           (leaf == band.leaf && key.yield != band.yield)) {

@@ -68,9 +68,7 @@ void CheckLaws(const std::string& preset, std::uint64_t first, std::uint64_t wor
 TEST(SchedulerSearch, KeepsTheLawsUnderBudget) {
   CheckLaws<BudgetPolicy>("budget", 1, Worlds(400));
 }
-TEST(SchedulerSearch, KeepsTheLawsUnderHier) {
-  CheckLaws<BudgetPolicy>("hier", 100'001, Worlds(150));
-}
+TEST(SchedulerSearch, KeepsTheLawsUnderHier) { CheckLaws<BudgetPolicy>("hier", 100'001, 150); }
 TEST(SchedulerSearch, KeepsTheLawsUnderAi2) { CheckLaws<Ai2Policy>("ai2", 200'001, Worlds(250)); }
 
 }  // namespace

@@ -90,6 +90,18 @@ TEST(HoursOfShare, SaturatesWithoutEntitlement) {
   EXPECT_EQ(HoursOfShare(GpuTime(kMin), MilliGpu(1)), Duration::min());
 }
 
+TEST(Difference, SaturatesBetweenInfiniteKeys) {
+  const Duration least = Duration::min(), most = Duration::max();
+  EXPECT_EQ(Difference(Duration(3), Duration(5)), Duration(-2));
+  EXPECT_EQ(Difference(Duration(-1), most), least);
+  EXPECT_EQ(Difference(Duration(-2), most), least);
+  EXPECT_EQ(Difference(least, most), least);
+  EXPECT_EQ(Difference(most, Duration(-1)), most);
+  EXPECT_EQ(Difference(most, least), most);
+  EXPECT_EQ(Difference(most, most), Duration(0));
+  EXPECT_EQ(Difference(Duration(0), least), most);
+}
+
 TEST(HoursOfShare, EqualsThe128BitQuotient) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 100'000; ++i) {
