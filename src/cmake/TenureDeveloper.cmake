@@ -22,7 +22,8 @@ if(TENURE_SANITIZE)
   add_compile_options(-fsanitize=${TENURE_SANITIZE} -fno-sanitize-recover=all
                       -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${TENURE_SANITIZE})
-  if(CMAKE_C_COMPILER_ID MATCHES "Clang") # programs in C that load the library, which is C++
+  # Programs in C that load the library, which is C++: UBSan has a part for that.
+  if(CMAKE_C_COMPILER_ID MATCHES "Clang" AND TENURE_SANITIZE MATCHES "undefined")
     add_link_options("$<$<LINK_LANGUAGE:C>:-fsanitize-link-c++-runtime;-lstdc++>")
   endif()
 endif()

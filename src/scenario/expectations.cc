@@ -270,15 +270,13 @@ void Runner::ExpectMetrics(const YAML::Node& value) {
     leaves.push_back(leaf);
     world.leaves.push_back({s_->tree().path(leaf), {1}});
   }
-  std::map<std::string, std::size_t> rows;
-  for (const auto& [name, job] : jobs_) {
-    rows[name] = world.jobs.size();
+  for (const Submission& submitted : submissions_) {
     sim::JobRow row;
-    row.minimum_us = job.entry.spec.minimum.count();
-    row.leaf = index[job.leaf];
-    row.nodes = static_cast<std::int32_t>(job.entry.spec.nodes);
-    row.gpus_per_node = static_cast<std::int32_t>(job.entry.spec.gpus_per_node.value());
-    row.workload_class = static_cast<std::uint32_t>(job.entry.spec.workload_class);
+    row.minimum_us = submitted.spec.minimum.count();
+    row.leaf = index[submitted.leaf];
+    row.nodes = static_cast<std::int32_t>(submitted.spec.nodes);
+    row.gpus_per_node = static_cast<std::int32_t>(submitted.spec.gpus_per_node.value());
+    row.workload_class = static_cast<std::uint32_t>(submitted.spec.workload_class);
     world.jobs.push_back(row);
   }
   sim::MetricsRecorder recorder(world, s_->tree(), leaves,
@@ -287,7 +285,7 @@ void Runner::ExpectMetrics(const YAML::Node& value) {
   std::stable_sort(changes.begin(), changes.end(),
                    [](const Change& a, const Change& b) { return a.at < b.at; });
   for (const Change& c : changes) {
-    const std::size_t row = rows[c.job];
+    const std::size_t row = c.submission;
     switch (c.kind) {
       case ChangeKind::kSubmitted:
         recorder.Submitted(row, c.at);

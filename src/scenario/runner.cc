@@ -204,6 +204,22 @@ void Runner::Apply(const Decisions& d) {
   }
 }
 
+// An accepted workload, under its name.
+Runner::Job& Runner::Keep(Job job) {
+  job.submission = submissions_.size();
+  submissions_.push_back({job.entry.spec, job.leaf});
+  Note(now_, ChangeKind::kSubmitted, job);
+  names_[job.entry.spec.id.value()] = job.entry.name;
+  Job& kept = jobs_[job.entry.name];
+  kept = std::move(job);
+  return kept;
+}
+
+// The metrics begin at 0.
+void Runner::Note(TimePoint at, ChangeKind kind, const Job& job) {
+  changes_.push_back({std::max(at, TimePoint()), kind, job.submission});
+}
+
 void Runner::ConfirmStart(Job& job, TimePoint at) {
   const WorkloadId id = job.entry.spec.id;
   const absl::Status started = s_->ReportStarted(id, job.run, at, now_);
@@ -218,7 +234,7 @@ void Runner::ConfirmStart(Job& job, TimePoint at) {
   segments_.push_back({job.leaf, at, kNever, job.entry.spec.gpus().value(),
                        s_->cluster().node(job.nodes[0]).type,
                        slot != kNoSlot && s_->table().run(slot).funded, job.segment});
-  changes_.push_back({std::max(at, TimePoint()), ChangeKind::kStarted, job.entry.name});
+  Note(at, ChangeKind::kStarted, job);
   if (job.left != kNeverHappens) {
     due_.insert({at + job.left, DueKind::kEnd, id.value(), job.run.value()});
   }
@@ -247,7 +263,7 @@ void Runner::EndRun(Job& job, TimePoint at, Phase phase) {
   job.phase = phase;
   job.ended = at;
   Log(absl::StrCat("end ", job.entry.name));
-  changes_.push_back({std::max(at, TimePoint()), ChangeKind::kEnded, job.entry.name});
+  Note(at, ChangeKind::kEnded, job);
 }
 
 void Runner::AfterLoss(Job& job, LossOutcome outcome) {
@@ -256,18 +272,18 @@ void Runner::AfterLoss(Job& job, LossOutcome outcome) {
     case LossOutcome::kRequeued:
     case LossOutcome::kSuspended:
       job.phase = Phase::kWaiting;
-      changes_.push_back({now_, ChangeKind::kRequeued, job.entry.name});
+      Note(now_, ChangeKind::kRequeued, job);
       break;
     case LossOutcome::kFailedByPreemption:
     case LossOutcome::kFailedWithNode:
       job.phase = Phase::kFailed;
       job.ended = now_;
-      changes_.push_back({now_, ChangeKind::kFailed, job.entry.name});
+      Note(now_, ChangeKind::kFailed, job);
       break;
     case LossOutcome::kCancelled:
       job.phase = Phase::kCancelled;
       job.ended = now_;
-      changes_.push_back({now_, ChangeKind::kEnded, job.entry.name});
+      Note(now_, ChangeKind::kEnded, job);
       break;
   }
   Log(absl::StrCat("gone ", job.entry.name, ", ", PhaseText(job.phase)));

@@ -59,6 +59,7 @@ class Runner {
   struct Job {
     JobEntry entry;
     AllocationId leaf;
+    std::size_t submission = 0;  // in submissions_, once accepted
     Phase phase = Phase::kNone;
     bool idle = false;       // was reported idle
     bool cancelled = false;  // its owner cancelled it
@@ -97,10 +98,15 @@ class Runner {
     friend auto operator<=>(const Due&, const Due&) = default;
   };
   enum class ChangeKind { kSubmitted, kStarted, kRequeued, kFailed, kEnded };
+  // What the metrics need of a workload that was accepted. A later one may take its name or its id.
+  struct Submission {
+    WorkloadSpec spec;
+    AllocationId leaf;
+  };
   struct Change {
     TimePoint at;
     ChangeKind kind;
-    std::string job;
+    std::size_t submission;
   };
   // Victims signalled for one workload and not gone yet.
   struct Signalled {
@@ -155,6 +161,8 @@ class Runner {
   void ConfirmStop(Job& job, TimePoint at);
   void EndRun(Job& job, TimePoint at, Phase phase);
   void LeaveNodes(Job& job, TimePoint at);
+  Job& Keep(Job job);
+  void Note(TimePoint at, ChangeKind kind, const Job& job);
   void AfterLoss(Job& job, LossOutcome outcome);
   // Calls the scheduler. `refused`: the status it must answer; a refused call may change nothing.
   bool Call(int line, const std::optional<absl::StatusCode>& refused, const std::string& what,
@@ -221,7 +229,8 @@ class Runner {
   TimePoint wakeup_ = kNever;
   std::int64_t pass_ = 0, stops_ = 0, start_order_ = 0;
   std::set<std::string> stopped_;
-  std::vector<Change> changes_;  // for the metrics
+  std::vector<Submission> submissions_;  // for the metrics
+  std::vector<Change> changes_;          // to submissions_
   std::uint64_t helper_ = std::uint64_t{1} << 62;
   std::uint64_t random_ = 0;
 };

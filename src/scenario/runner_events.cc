@@ -42,9 +42,7 @@ void Runner::DoSubmit(const TimelineEntry& entry, const JobEntry& submitted) {
     if (!entry.refused.has_value()) jobs_.emplace(submitted.name, std::move(job));
     return;
   }
-  names_[spec.id.value()] = submitted.name;
-  jobs_[submitted.name] = std::move(job);
-  changes_.push_back({now_, ChangeKind::kSubmitted, submitted.name});
+  Keep(std::move(job));
 }
 
 void Runner::Do(const TimelineEntry& entry) {

@@ -222,9 +222,7 @@ void Runner::Place(const JobEntry& entry) {
   for (auto& [id, node] : helpers) {
     if (!targets.contains(node)) EndHelper(id);
   }
-  names_[spec.id.value()] = entry.name;
-  Job& kept = jobs_[entry.name] = std::move(job);
-  changes_.push_back({TimePoint(), ChangeKind::kSubmitted, entry.name});
+  Job& kept = Keep(std::move(job));
   kept.phase = Phase::kStarting;
   kept.run = decisions.starts[0].run;
   kept.decided = now_;
