@@ -25,7 +25,9 @@ namespace tenure::internal {
 inline constexpr std::size_t kMaxPlanJobs = 256;
 inline constexpr std::size_t kMaxPlanJobsOfShape = 64;  // of one leaf
 
-inline std::int64_t MinutesUp(Duration d) { return (d.count() + 59'999'999) / 60'000'000; }
+inline std::int64_t MinutesUp(Duration d) {  // kNeverHappens leaves no room for a sum
+  return d.count() / 60'000'000 + (d.count() % 60'000'000 > 0 ? 1 : 0);
+}
 inline std::uint16_t Minutes16(std::int64_t minutes) {
   return static_cast<std::uint16_t>(std::clamp<std::int64_t>(minutes, 0, 0xfffe));
 }

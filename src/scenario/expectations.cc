@@ -260,6 +260,8 @@ void Runner::ExpectOne(const std::string& key, const YAML::Node& value) {
 
 // Feeds the run to the recorder of the simulator: owed, credited and delivered as it defines them.
 void Runner::ExpectMetrics(const YAML::Node& value) {
+  constexpr Duration kLongest = std::chrono::hours(24 * 3650);  // owed is settled hour by hour
+  if (now_.time_since_epoch() > kLongest) Fail(value, "metrics: not later than 3650d");
   sim::World world;
   world.cluster.nodes = 1;
   world.cluster.gpus_per_node = static_cast<std::int32_t>(s_->cluster().declared().value());

@@ -172,6 +172,35 @@ timeline:
   EXPECT_EQ(FailuresOf(kLost), std::vector<std::string>{});
 }
 
+TEST(Scenario, MetricsEndAfterTenYears) {
+  constexpr char kLate[] = R"(
+cluster: [{name: n1, gpus: 4}]
+tree: {A: 1}
+timeline:
+  - at: DAY
+    expect: {metrics: {A: {delivered: 0}}}
+)";
+  EXPECT_EQ(FailuresOf(absl::StrReplaceAll(kLate, {{"DAY", "3650d"}})), std::vector<std::string>{});
+  EXPECT_TRUE(absl::StrContains(ErrorOf(absl::StrReplaceAll(kLate, {{"DAY", "3651d"}})),
+                                "metrics: not later than 3650d"));
+}
+
+// The metrics count both of two workloads with one name.
+TEST(Scenario, MetricsOfANameThatIsTakenAgain) {
+  constexpr char kTwice[] = R"(
+cluster: [{name: n1, gpus: 4}]
+tree: {A: 1, B: 1}
+timeline:
+  - at: 0
+    submit: {name: a, team: A, gpus: 4, minimum: 600s, runtime: 1h}
+  - at: 2h
+    submit: {name: a, id: 77, team: B, gpus: 2, minimum: 600s, runtime: 1h}
+  - at: 4h
+    expect: {metrics: {A: {delivered: 4h}, B: {delivered: 2h}}}
+)";
+  EXPECT_EQ(FailuresOf(kTwice), std::vector<std::string>{});
+}
+
 // `a` is stopped for a workload that has its name and another id.
 TEST(Scenario, ANameCanBeTakenByAnotherWorkload) {
   constexpr char kTaken[] = R"(

@@ -13,6 +13,8 @@
 #include "tenure/policy.h"
 #include "tenure/presets.h"
 #include "tenure/scheduler.h"
+#include "tenure/search_scene.h"
+#include "tenure/types.h"
 
 namespace tenure {
 namespace {
@@ -107,6 +109,17 @@ TEST_F(SchedulerSearchTest, SnapshotsCarryTrialsAndSeedButNotTheBackEnd) {
   EXPECT_EQ(restored.Digest(), s->Digest());
   EXPECT_EQ(refused.Restore(s->Snapshot()).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(restored.options().search.threads, 7u);
+}
+
+// A service has no end of protection: its nodes are released never, not at once.
+TEST(SearchScene, MinutesAreRoundedUpAndNeverStaysFar) {
+  EXPECT_EQ(internal::MinutesUp(Duration(0)), 0);
+  EXPECT_EQ(internal::MinutesUp(Duration(1)), 1);
+  EXPECT_EQ(internal::MinutesUp(minutes(3)), 3);
+  EXPECT_EQ(internal::MinutesUp(minutes(3) + Duration(1)), 4);
+  EXPECT_EQ(internal::MinutesUp(-minutes(3)), -3);
+  EXPECT_EQ(internal::Minutes16(internal::MinutesUp(kNever - t0)), 0xfffe);
+  EXPECT_EQ(internal::Minutes16(internal::MinutesUp(kNever - (t0 + Duration(1)))), 0xfffe);
 }
 
 TEST(SearchParameters, AreThoseOfEveryPreset) {
