@@ -42,6 +42,14 @@ TENURE_COUNTED Counted_BlockedPass(Site& site) {
   }
 }
 
+// Passes of a site with 100,000 leaf allocations, of which 15 run something and wait.
+TENURE_COUNTED Counted_LeavesPass(Site& site) {
+  for (int i = 0; i < kEvents; ++i) {
+    site.now += std::chrono::milliseconds(1);
+    Require(site.scheduler.Decide(site.now).value()->starts.empty(), "something started");
+  }
+}
+
 TENURE_COUNTED Counted_EndAndRestart(Site& site, const std::vector<RunRef>& running) {
   for (int i = 0; i < kEvents; ++i) {
     const RunRef& r = running[static_cast<std::size_t>(i)];
@@ -114,6 +122,15 @@ void Queued() {
   Counted_EndAndRestart(site, running);
 }
 
+void ManyLeaves() {
+  Site site(1'000, 100'000);
+  site.Fill(8, hours(8), 0, 15);
+  site.Queue(5'000, 0, 15);
+  site.now += minutes(1);
+  for (int i = 0; i < 3; ++i) site.Pass();
+  Counted_LeavesPass(site);
+}
+
 // 800 runs on 100 nodes are past their minimum, others want their GPUs.
 std::size_t Preempting() {
   Site site(100);
@@ -132,6 +149,7 @@ int main() {
   using namespace tenure;
   using namespace tenure::bench;
   Queued();
+  ManyLeaves();
   const std::size_t stops = Preempting();
   Cluster cluster = MakeCluster(10'000);
   std::vector<NodeId> nodes;
@@ -151,8 +169,8 @@ int main() {
   std::int64_t passes = 0;
   Counted_SimulatedPass(world, options, passes);
   // How often each happened.
-  for (const char* name :
-       {"SubmitCancel", "BlockedPass", "EndAndRestart", "PartOfANode", "Gang", "Reservation"}) {
+  for (const char* name : {"SubmitCancel", "BlockedPass", "EndAndRestart", "LeavesPass",
+                           "PartOfANode", "Gang", "Reservation"}) {
     std::printf("%s %d\n", name, kEvents);
   }
   std::printf("Stops %zu\nSimulatedPass %lld\n", stops, static_cast<long long>(passes));

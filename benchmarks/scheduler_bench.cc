@@ -19,8 +19,9 @@ using std::chrono::hours;
 using std::chrono::minutes;
 
 // All GPUs protected, so that nothing can start whatever waits.
-std::unique_ptr<Site> Blocked(std::int64_t nodes, std::int64_t gpus_per_run, std::int64_t queued) {
-  auto site = std::make_unique<Site>(nodes);
+std::unique_ptr<Site> Blocked(std::int64_t nodes, std::int64_t gpus_per_run, std::int64_t queued,
+                              std::int64_t leaves = 15) {
+  auto site = std::make_unique<Site>(nodes, leaves);
   site->Fill(gpus_per_run, hours(8), 0, 15);
   site->Queue(queued, 0, 15);
   site->now += minutes(1);
@@ -43,6 +44,21 @@ BENCHMARK(BM_Scheduler_DecideBlocked)
     ->Args({500, 4'000})
     ->Args({1'000, 320'000})
     ->Args({100'000, 1'000'000})
+    ->Unit(benchmark::kMicrosecond);
+
+// The same with so many leaf allocations, of which 15 run something and wait.
+void BM_Scheduler_DecideLeaves(benchmark::State& state) {
+  const auto site = Blocked(1'000, 1, 10'000, state.range(0));
+  for (auto _ : state) {
+    site->now += std::chrono::milliseconds(1);
+    benchmark::DoNotOptimize(site->scheduler.Decide(site->now).value());
+  }
+}
+BENCHMARK(BM_Scheduler_DecideLeaves)
+    ->Arg(1'000)
+    ->Arg(10'000)
+    ->Arg(100'000)
+    ->Arg(1'000'000)
     ->Unit(benchmark::kMicrosecond);
 
 // 4,000 runs of seven leaves are past their minimum, eight leaves that have nothing want GPUs.

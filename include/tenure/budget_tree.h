@@ -84,12 +84,11 @@ struct BudgetMove {
 class WaterFillScratch {
  private:
   friend class BudgetTree;
-  struct Entry {
-    std::int64_t demand = 0;
-    std::int64_t weight = 0;
-    std::uint32_t id = 0;
+  struct Entry {  // without initial values: room for a few is made for every family
+    std::int64_t demand, weight;
+    std::uint32_t id;
   };
-  std::vector<std::int64_t> demand_;
+  std::vector<MilliGpu> demand_;
   std::vector<Entry> entries_;
 };
 
@@ -182,6 +181,8 @@ class BudgetTree {
   // What each may claim of `capacity`, by id: the root all, a child floor(parent * units / sum of
   // its siblings' units). Where all siblings weigh 0, 0. O(A).
   void Entitlements(MilliGpu capacity, std::vector<MilliGpu>& out) const;
+  // Of one. O(depth).
+  MilliGpu Entitlement(MilliGpu capacity, AllocationId id) const;
 
   // What each gets now if GPUs were a fluid, by id. `demand` of a leaf by id (entries of inner
   // nodes are not read: theirs is the sum of their leaves; missing or negative = 0).
@@ -199,6 +200,18 @@ class BudgetTree {
   void WaterFill(MilliGpu capacity, std::span<const MilliGpu> demand,
                  std::span<const std::int64_t> multiplier_q16, WaterFillScratch& scratch,
                  std::vector<MilliGpu>& out) const;
+
+  // One step of the fill: divides out[parent] among `members`, the children of `parent` that ask
+  // for something, as WaterFill does. `demand` by id, inner nodes included; where out[parent] is
+  // the demand of `parent`, each gets its own. Writes out[m] for the members and nothing else.
+  // O(members), or O(m log m) for many.
+  void FillChildren(AllocationId parent, std::span<const std::uint32_t> members,
+                    std::span<const MilliGpu> demand, std::span<const std::int64_t> multiplier_q16,
+                    WaterFillScratch& scratch, std::vector<MilliGpu>& out) const {
+    const Layout& l = layout();
+    FillFamily(l, l.families[l.family_of[parent.value()]], members, demand, multiplier_q16, scratch,
+               out);
+  }
 
   template <class Archive>
   void Serialize(Archive& ar) {
@@ -337,6 +350,7 @@ class BudgetTree {
   static std::int64_t Fill(std::span<FillEntry> entries, std::int64_t amount,
                            std::vector<MilliGpu>& out);
   void FillFamily(const Layout& layout, const Family& family,
+                  std::span<const std::uint32_t> members, std::span<const MilliGpu> demand,
                   std::span<const std::int64_t> multiplier_q16, WaterFillScratch& scratch,
                   std::vector<MilliGpu>& out) const;
 

@@ -77,6 +77,14 @@ inline void BudgetTree::Entitlements(MilliGpu capacity, std::vector<MilliGpu>& o
   }
 }
 
+inline MilliGpu BudgetTree::Entitlement(MilliGpu capacity, AllocationId id) const {
+  if (id == kRootAllocation) return std::max(capacity, MilliGpu(0));
+  const Layout& l = layout();
+  const Family& f = l.families[l.family_of[parent(id).value()]];
+  const std::int64_t amount = Entitlement(capacity, parent(id)).value();
+  return MilliGpu(f.units == 0 ? 0 : internal::MulDivFloor(amount, l.units[id.value()], f.units));
+}
+
 // Divides `amount` among entries of weight > 0 and demand in (0, amount]; returns what is left over
 // when all are satisfied, else 0. `weights` is the sum of the weights; Product can hold
 // amount * weights.
@@ -142,11 +150,17 @@ inline std::int64_t BudgetTree::Fill(std::span<FillEntry> entries, std::int64_t 
                                             : Fill<absl::uint128>(entries, amount, weights, out);
 }
 
+// Members that ask for nothing get nothing.
 inline void BudgetTree::FillFamily(const Layout& layout, const Family& family,
+                                   std::span<const std::uint32_t> members,
+                                   std::span<const MilliGpu> demand,
                                    std::span<const std::int64_t> multiplier_q16,
                                    WaterFillScratch& scratch, std::vector<MilliGpu>& out) const {
-  const std::span<const std::uint32_t> members =
-      std::span(layout.members).subspan(family.first, family.count);
+  const std::int64_t amount = out[family.parent].value();
+  if (amount == demand[family.parent].value()) {
+    for (const std::uint32_t id : members) out[id] = demand[id];
+    return;
+  }
   std::array<FillEntry, kFewChildren> few;
   std::span<FillEntry> entries = few;
   if (members.size() > few.size()) {
@@ -161,7 +175,9 @@ inline void BudgetTree::FillFamily(const Layout& layout, const Family& family,
   int cut = 0;
   if (!multiplier_q16.empty()) {
     std::uint64_t largest = 0;
-    for (const std::uint32_t id : members) largest = std::max(largest, multiplier(id));
+    for (const std::uint32_t id : members) {
+      if (demand[id] > MilliGpu(0)) largest = std::max(largest, multiplier(id));
+    }
     cut = std::max(0, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(family.units)) +
                                        std::bit_width(largest)) -
                           62);
@@ -175,17 +191,16 @@ inline void BudgetTree::FillFamily(const Layout& layout, const Family& family,
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(absl::Uint128Low64(wide >> cut)));
   };
 
-  const std::int64_t amount = out[family.parent].value();
   // Weighted children in front, those of weight 0 from the back.
   std::size_t weighted = 0;
   std::size_t weightless = entries.size();
   for (const std::uint32_t id : members) {
-    const std::int64_t demand = std::min(scratch.demand_[id], amount);
+    const std::int64_t wanted = std::min(demand[id].value(), amount);
     out[id] = MilliGpu(0);
-    if (demand == 0) continue;
+    if (wanted == 0) continue;
     const std::int64_t w = weight(id);
     entries[w > 0 ? weighted++ : --weightless] =
-        FillEntry{demand, std::max<std::int64_t>(w, 1), id};
+        FillEntry{wanted, std::max<std::int64_t>(w, 1), id};
   }
   const std::int64_t left = Fill(entries.first(weighted), amount, out);
   if (left > 0 && weightless < entries.size()) Fill(entries.subspan(weightless), left, out);
@@ -197,27 +212,24 @@ inline void BudgetTree::WaterFill(MilliGpu capacity, std::span<const MilliGpu> d
   const Layout& l = layout();
   out.resize(entries_.size());
   scratch.demand_.resize(entries_.size());
-  std::vector<std::int64_t>& wanted = scratch.demand_;
+  std::vector<MilliGpu>& wanted = scratch.demand_;
   for (const AllocationId leaf : l.leaves) {
     const std::size_t i = leaf.value();
-    wanted[i] = i < demand.size() ? std::max<std::int64_t>(demand[i].value(), 0) : 0;
+    wanted[i] = i < demand.size() ? std::max(demand[i], MilliGpu(0)) : MilliGpu(0);
   }
+  const auto members = [&](const Family& f) {
+    return std::span(l.members).subspan(f.first, f.count);
+  };
   for (auto f = l.families.rbegin(); f != l.families.rend(); ++f) {
     std::int64_t sum = 0;
-    for (std::uint32_t i = f->first; i < f->first + f->count; ++i) {
-      sum = internal::SaturatingAdd(sum, wanted[l.members[i]]);
+    for (const std::uint32_t id : members(*f)) {
+      sum = internal::SaturatingAdd(sum, wanted[id].value());
     }
-    wanted[f->parent] = sum;
+    wanted[f->parent] = MilliGpu(sum);
   }
-  out[0] = MilliGpu(std::clamp<std::int64_t>(capacity.value(), 0, wanted[0]));
+  out[0] = std::clamp(capacity, MilliGpu(0), wanted[0]);
   for (const Family& f : l.families) {
-    if (out[f.parent].value() == wanted[f.parent]) {
-      for (std::uint32_t i = f.first; i < f.first + f.count; ++i) {
-        out[l.members[i]] = MilliGpu(wanted[l.members[i]]);
-      }
-    } else {
-      FillFamily(l, f, multiplier_q16, scratch, out);
-    }
+    FillFamily(l, f, members(f), wanted, multiplier_q16, scratch, out);
   }
 }
 

@@ -106,7 +106,7 @@ class Cluster {
     node.domain = domain;
     nodes_.push_back(std::move(node));
     declared_ += gpus;
-    healthy_ += gpus;
+    CountHealthy(nodes_.back(), +1);
     stale_ = true;
     return id;
   }
@@ -136,28 +136,31 @@ class Cluster {
 
   GpuCount declared() const { return declared_; }  // all nodes
   GpuCount healthy() const { return healthy_; }    // nodes that are up, not in maintenance
-  GpuCount free() const { return free_; }          // may be given away now
+  GpuCount healthy(GpuTypeId type) const {
+    return type.value() < healthy_of_.size() ? healthy_of_[type.value()] : GpuCount(0);
+  }
+  GpuCount free() const { return free_; }  // may be given away now
 
   // --- Occupancy (the Scheduler keeps these exact) --------------------------------------------
 
   void SetHealth(NodeId id, NodeHealth health) {
     const Node& n = nodes_[id.value()];
-    if (n.up()) healthy_ -= GpuCount(n.gpus);
+    CountHealthy(n, -1);
     Change(id, [&](Node& x) { x.health = health; });
-    if (n.up()) healthy_ += GpuCount(n.gpus);
+    CountHealthy(n, +1);
   }
   // See Node; kNever: no maintenance is announced.
   void SetMaintenance(NodeId id, TimePoint closes_at, bool closing, bool closed) {
     const Node& n = nodes_[id.value()];
     if (n.closes_at == closes_at && n.closing == closing && n.closed == closed) return;
-    if (n.up()) healthy_ -= GpuCount(n.gpus);
+    CountHealthy(n, -1);
     Change(id, [&](Node& x) {
       Unindex(x);
       x.closes_at = closes_at;
       x.closing = closing;
       x.closed = closed;
     });
-    if (n.up()) healthy_ += GpuCount(n.gpus);
+    CountHealthy(n, +1);
   }
   void Occupy(NodeId id, RunSlot run, std::int32_t gpus, bool session) {
     Change(id, [&](Node& n) {
@@ -272,11 +275,12 @@ class Cluster {
       }
       by_name_.clear();
       declared_ = healthy_ = GpuCount(0);
+      healthy_of_.clear();
       for (std::size_t i = 0; i < nodes_.size(); ++i) {
         const Node& n = nodes_[i];
         by_name_.emplace(n.name, NodeId(static_cast<std::uint32_t>(i)));
         declared_ += GpuCount(n.gpus);
-        if (n.up()) healthy_ += GpuCount(n.gpus);
+        CountHealthy(n, +1);
       }
       stale_ = true;
     }
@@ -292,6 +296,13 @@ class Cluster {
       ar(name, parent, level);
     }
   };
+
+  void CountHealthy(const Node& n, std::int64_t sign) {
+    if (!n.up()) return;
+    if (healthy_of_.size() <= n.type.value()) healthy_of_.resize(n.type.value() + std::size_t{1});
+    healthy_of_[n.type.value()] += GpuCount(sign * n.gpus);
+    healthy_ += GpuCount(sign * n.gpus);
+  }
 
   template <class List>
   static void EraseRun(List& list, RunSlot run) {
@@ -355,6 +366,7 @@ class Cluster {
   std::int64_t lane_permille_ = 0;
   std::uint8_t depth_ = 0;
   GpuCount declared_, healthy_, free_;
+  std::vector<GpuCount> healthy_of_;  // by type
   // Derived by Rebuild.
   bool stale_ = true;
   std::vector<Pool> pools_;

@@ -89,6 +89,10 @@ constexpr std::int64_t MulDivFloor(std::int64_t a, std::int64_t b, std::int64_t 
 constexpr Duration HoursOfShare(GpuTime use, MilliGpu entitlement) {
   const std::int64_t e = entitlement.value();
   if (e <= 0) return use.value() < 0 ? Duration::min() : Duration::max();
+  std::int64_t product = 0;
+  if (!__builtin_mul_overflow(use.value(), 1000, &product)) {  // one division
+    return Duration(product / e - (product % e < 0 ? 1 : 0));
+  }
   std::int64_t whole = use.value() / e;
   std::int64_t rest = use.value() % e;
   if (rest < 0) {
@@ -102,6 +106,13 @@ constexpr Duration HoursOfShare(GpuTime use, MilliGpu entitlement) {
   std::int64_t sum = 0;
   if (__builtin_add_overflow(thousands, MulDivFloor(rest, 1000, e), &sum)) return Duration::max();
   return Duration(sum);
+}
+
+// HoursOfShare(use, entitlement) >= hours, without a division; hours > Duration::min().
+constexpr bool HoursAtLeast(GpuTime use, MilliGpu entitlement, Duration hours) {
+  if (entitlement <= MilliGpu(0)) return HoursOfShare(use, entitlement) >= hours;
+  return absl::int128(use.value()) * 1000 >=
+         absl::int128(hours.count()) * absl::int128(entitlement.value());
 }
 
 // a - b, saturating: a key may be infinite, either way.

@@ -18,6 +18,8 @@
 #ifndef TENURE_LEDGER_H_
 #define TENURE_LEDGER_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "absl/numeric/int128.h"
@@ -83,6 +85,7 @@ class Ledger {
     const std::int64_t factor = unit / unit_;
     unit_ = unit;
     for (Account& a : accounts_) a.Scale(factor);
+    ++mark_;  // something else is cut off of all
   }
 
   // `id` has gone from the parent `from` to its present one: all that its account holds, history
@@ -93,7 +96,10 @@ class Ledger {
     ForPath(tree, tree.parent(id), [&](Account& a) { a.Add(moved, +1); });
   }
 
-  GpuTime Use(AllocationId id, TimePoint now) { return Whole(At(id).funded.Use(now).value()); }
+  GpuTime Use(AllocationId id, TimePoint now) {
+    asked_ = std::max(asked_, now);
+    return Whole(At(id).funded.Use(now).value());
+  }
   GpuTime UseAt(AllocationId id, TimePoint now) const {
     return Whole(At(id).funded.UseAt(now).value());
   }
@@ -109,6 +115,31 @@ class Ledger {
         a.committed_until - absl::int128(a.committed) * now.time_since_epoch().count();
     return Whole(static_cast<std::int64_t>(ahead));
   }
+  // Until when Use + Ahead stay what they were at the last Use, if nothing changes; the least time
+  // there is if they move.
+  TimePoint StandsUntil(AllocationId id) const {
+    const Account& a = At(id);
+    const std::int64_t slope = a.funded.slope().value();
+    // Where a unit is less than a GPU, each is cut off alone.
+    const bool moves = unit_ == 1 ? slope != a.committed : slope != 0 || a.committed != 0;
+    return moves ? TimePoint(-kTimeLimit) : a.funded.slope_until();
+  }
+  // The accounts about which anything has changed since the call before, for whoever keeps
+  // something about each. `all`: it may be any, because others have asked in between, or nobody.
+  struct Changes {
+    bool all = true;
+    std::vector<AllocationId> ids;
+    std::uint64_t mark = 0;  // of the call before
+  };
+  void TakeChanges(Changes& changes, TimePoint now) {
+    asked_ = std::max(asked_, now);  // whoever takes them knows the use of the others
+    changes.all = changes.mark != mark_;
+    changes.mark = ++mark_;
+    changes.ids.swap(changed_);
+    changed_.clear();
+    for (AllocationId id : changes.ids) At(id).changed = false;
+  }
+
   GpuCount placed(AllocationId id) const { return At(id).placed; }
   MilliGpu placed_charge(AllocationId id) const { return At(id).placed_charge; }
   // The parts of `placed_charge` that belong to classes that may be capped.
@@ -133,9 +164,22 @@ class Ledger {
 
   template <class Archive>
   void Serialize(Archive& ar) {
-    ar(window_, unit_, accounts_);
+    ar(window_, unit_);
     if constexpr (Archive::kReading) {
+      ar(accounts_);
       if (unit_ < 1 || 1000 % unit_ != 0) unit_ = 1;
+    } else {
+      // As if all had been asked at once, so that the bytes do not depend on who was. The root has
+      // seen every change.
+      const TimePoint asked =
+          accounts_.empty() ? asked_ : std::max(asked_, accounts_[0].funded.now());
+      auto count = static_cast<std::int64_t>(accounts_.size());
+      ar(count);
+      for (const Account& account : accounts_) {
+        Account copy = account;
+        copy.funded.Use(asked);
+        ar(copy);
+      }
     }
   }
 
@@ -167,6 +211,7 @@ class Ledger {
     UsageMeter funded, unfunded;
     GpuCount placed, queued;
     MilliGpu placed_charge, queued_charge, sessions, debug, serving;
+    bool changed = false;              // it is in changed_
     std::int64_t committed = 0;        // units under protection
     absl::int128 committed_until = 0;  // sum of units x end of protection
 
@@ -184,7 +229,10 @@ class Ledger {
   template <class F>
   void ForPath(const BudgetTree& tree, AllocationId leaf, F&& f) {
     for (AllocationId a = leaf;; a = tree.parent(a)) {
-      f(accounts_[a.value()]);
+      Account& account = At(a);
+      f(account);
+      if (!account.changed) changed_.push_back(a);
+      account.changed = true;
       if (a == kRootAllocation) break;
     }
   }
@@ -196,6 +244,9 @@ class Ledger {
   Duration window_;
   std::int64_t unit_ = 1;
   std::vector<Account> accounts_;
+  TimePoint asked_{-kTimeLimit};       // the latest time at which the use of all was known
+  std::vector<AllocationId> changed_;  // since mark_
+  std::uint64_t mark_ = 1;
 };
 
 }  // namespace tenure

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -37,22 +38,45 @@ class PendingQueue {
  public:
   struct Bucket {
     ShapeId shape = 0;
-    std::uint64_t skipped = 0;  // number of the round in which it is not looked at any more
-    QueueKey first;             // of waiting: compared without touching the set
+    QueueKey first;  // of waiting: compared without touching the set
     absl::btree_set<QueueKey> waiting;
+  };
+  // What a walk over all buckets looks at, densely.
+  struct Place {
+    std::uint32_t bucket = 0;   // an index into buckets()
+    ShapeId shape = 0;          // of it
+    std::uint64_t skipped = 0;  // number of the round in which it is not looked at any more
+  };
+
+  struct Summary {
+    std::vector<ShapeId> least;  // every shape that waits dominates one of these
+    GpuCount fewest;             // that any of them asks for in all
+    bool capped = false;         // some of them may be kept back by a cap
   };
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  std::vector<Bucket>& buckets() { return buckets_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
-  // The bucket whose first request is the n-th of all first requests; n < buckets().size().
-  Bucket& InOrder(std::size_t n) { return buckets_[order_[n]]; }
+  const Bucket& bucket(const Place& place) const { return buckets_[place.bucket]; }
+  // Every bucket once, by its first request.
+  std::span<Place> order() { return order_; }
+  // What can be said of all shapes that wait, for whoever would look at each. `summarise(summary,
+  // order())` fills in an empty one; it is asked again only after a shape began or ceased to wait.
+  template <class Summarise>
+  const Summary& summary(const Summarise& summarise) {
+    if (!summarised_) {
+      summary_ = Summary();
+      summarise(summary_, std::span<const Place>(order_));
+      summarised_ = true;
+    }
+    return summary_;
+  }
 
   void Insert(ShapeId shape, const QueueKey& key) {
     const auto [it, added] = bucket_of_.emplace(shape, static_cast<std::uint32_t>(buckets_.size()));
     Bucket* bucket = nullptr;
     if (added) {
+      summarised_ = false;
       bucket = &buckets_.emplace_back();
       bucket->shape = shape;
     } else {
@@ -60,9 +84,9 @@ class PendingQueue {
     }
     size_ += bucket->waiting.insert(key).second;
     if (!added && !(key < bucket->first)) return;
-    if (!added) Unorder(it->second);
+    const Place place = added ? Place{it->second, shape} : TakeOut(it->second);
     bucket->first = key;
-    Order(it->second);
+    PutIn(place);
   }
   void Erase(ShapeId shape, const QueueKey& key) {
     const auto it = bucket_of_.find(shape);
@@ -71,17 +95,18 @@ class PendingQueue {
     Bucket& bucket = buckets_[gap];
     size_ -= bucket.waiting.erase(key);
     if (key != bucket.first) return;
-    Unorder(gap);
+    const Place place = TakeOut(gap);
     if (!bucket.waiting.empty()) {
       bucket.first = *bucket.waiting.begin();
-      Order(gap);
+      PutIn(place);
       return;
     }
+    summarised_ = false;
     // Keep the list dense: the last bucket takes the place of the empty one.
     bucket_of_.erase(it);
     const auto last = static_cast<std::uint32_t>(buckets_.size() - 1);
     if (gap != last) {
-      *Position(last) = gap;
+      Find(last)->bucket = gap;
       buckets_[gap] = std::move(buckets_.back());
       bucket_of_.find(buckets_[gap].shape)->second = gap;
     }
@@ -90,19 +115,25 @@ class PendingQueue {
 
  private:
   // Where `bucket` is in order_, or would be.
-  std::vector<std::uint32_t>::iterator Position(std::uint32_t bucket) {
-    return std::lower_bound(order_.begin(), order_.end(), bucket,
-                            [&](std::uint32_t a, std::uint32_t b) {
-                              const Bucket &x = buckets_[a], &y = buckets_[b];
-                              return x.first != y.first ? x.first < y.first : x.shape < y.shape;
-                            });
+  std::vector<Place>::iterator Find(std::uint32_t bucket) {
+    return std::partition_point(order_.begin(), order_.end(), [&](const Place& place) {
+      const Bucket &x = buckets_[place.bucket], &y = buckets_[bucket];
+      return x.first != y.first ? x.first < y.first : x.shape < y.shape;
+    });
   }
-  void Order(std::uint32_t bucket) { order_.insert(Position(bucket), bucket); }
-  void Unorder(std::uint32_t bucket) { order_.erase(Position(bucket)); }
+  Place TakeOut(std::uint32_t bucket) {
+    const auto at = Find(bucket);
+    const Place place = *at;
+    order_.erase(at);
+    return place;
+  }
+  void PutIn(const Place& place) { order_.insert(Find(place.bucket), place); }
 
   std::size_t size_ = 0;
-  std::vector<Bucket> buckets_;       // none is empty; their order carries no meaning
-  std::vector<std::uint32_t> order_;  // of buckets_: every one once, by its first request
+  std::vector<Bucket> buckets_;  // none is empty; their order carries no meaning
+  std::vector<Place> order_;
+  Summary summary_;
+  bool summarised_ = false;
   internal::IndexMap<ShapeId, std::uint32_t> bucket_of_;
 };
 

@@ -34,9 +34,10 @@ namespace tenure {
 constexpr Duration BandLimit(std::uint8_t band) {
   return std::chrono::minutes(15) * (std::int64_t{1} << band);
 }
+inline constexpr std::size_t kBands = 21;
 constexpr std::uint8_t BandOf(Duration protection) {
   std::uint8_t band = 0;
-  while (band < 20 && BandLimit(band) < protection) ++band;
+  while (band < kBands - 1 && BandLimit(band) < protection) ++band;
   return band;
 }
 

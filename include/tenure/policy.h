@@ -92,6 +92,8 @@ enum class GroupVerdict : std::uint8_t {
 struct PolicyDefaults {
   // Number of tiers; requests of tier 1 are all served before those of tier 2.
   static constexpr int kTiers = 1;
+  // Whether Tier depends on nothing of a request but its charge, and does not fall as that grows.
+  static constexpr bool kTierGrowsWithCharge = false;
   static constexpr bool kUsesNodeScore = false;
   // Whether a failed attempt of a leaf also fails for every leaf served after it in the tier: true
   // if a later leaf may never stop a run that an earlier one may not. Debug requests are always
@@ -107,6 +109,9 @@ struct PolicyDefaults {
   GroupVerdict JudgeGroup(const PolicyContext&, const Requester&, const VictimGroup&) const {
     return GroupVerdict::kEach;
   }
+  // Whether the request may stop any run that is in a quiet group, idle sessions aside; if so,
+  // JudgeGroup is asked about each.
+  bool StopsQuiet(const Requester&) const { return true; }
   // Until then a funded run that is past its protection is in a quiet group. A function of the
   // run's fields except `progress_since`.
   TimePoint QuietUntil(const Run& run) const { return run.protected_until; }
@@ -136,6 +141,7 @@ concept SchedulingPolicy = requires(const P p, const PolicyContext& ctx, const R
   { p.CountsOwed() } -> std::same_as<bool>;
   { p.MayPreempt(ctx, r, v) } -> std::same_as<bool>;
   { p.JudgeGroup(ctx, r, g) } -> std::same_as<GroupVerdict>;
+  { p.StopsQuiet(r) } -> std::same_as<bool>;
   { p.QuietUntil(run) } -> std::same_as<TimePoint>;
   { p.VictimCost(ctx, run) } -> std::same_as<std::int64_t>;
   { p.NodeScore(node, shape) } -> std::same_as<std::int64_t>;
@@ -195,6 +201,7 @@ constexpr bool StopsMore(const Requester& r) {
 class BudgetPolicy : public PolicyDefaults {
  public:
   static constexpr int kTiers = 2;
+  static constexpr bool kTierGrowsWithCharge = true;
   static constexpr bool kSharedFailures = true;
   static constexpr bool kFirstStopsMore = true;
   static constexpr bool kCostsIgnoreKeys = true;
@@ -253,6 +260,8 @@ class BudgetPolicy : public PolicyDefaults {
     return entitled || (!g.session && FarBehind(ctx, r, g.leaf)) ? GroupVerdict::kEach
                                                                  : GroupVerdict::kNone;
   }
+
+  bool StopsQuiet(const Requester& r) const { return r.workload_class == WorkloadClass::kDebug; }
 
   TimePoint QuietUntil(const Run& run) const {
     return run.protected_until +

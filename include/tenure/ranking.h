@@ -15,14 +15,22 @@
 //
 // Capacity, demand and use are charged GPUs (charge_rates.h): GPUs where all types cost the same.
 //
-// Everything is integer arithmetic. Refresh O(A log A) for A allocations, Recharge O(depth).
+// Everything is integer arithmetic. A Refresh looks at what can have moved since the last one, and
+// at no other allocation: accounts that something was booked on, those whose use grows or leaves
+// the window at this time, and, for the fills, those that have demand. All at the first one, after
+// Invalidate and when the capacity changes: O(A log of the largest family) for A allocations.
+// Recharge O(depth).
 // Source: hierarchical fair share over a sliding window as published; the controller is this
 // project's.
 #ifndef TENURE_RANKING_H_
 #define TENURE_RANKING_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "tenure/budget_tree.h"
@@ -48,49 +56,38 @@ class Ranking {
   // The tree changed: entitlements are computed anew at the next Refresh.
   void Invalidate() { entitlement_.clear(); }
 
-  // Recomputes everything for `now`. `key_of(id, used, entitlement)` is the policy's rank key.
+  // Brings everything to `now`, which must not be earlier than at the call before. `key_of(id,
+  // used, entitlement)` is the policy's rank key; if it looks at something else that moves,
+  // `all_keys` must be true. Always of the same ledger, or of copies made together.
   template <class KeyOf>
   void Refresh(const BudgetTree& tree, Ledger& ledger, MilliGpu healthy, TimePoint now,
-               const KeyOf& key_of) {
-    const std::size_t n = tree.size();
-    bool same_demand = entitlement_.size() == n && healthy == healthy_;
-    if (!same_demand) {
-      healthy_ = healthy;
-      tree.Entitlements(healthy, entitlement_);
-      key_.resize(n);
-      used_.resize(n);
-      demand_.resize(n);
-      fluid_.resize(n);
-      natural_.resize(n);
-      multiplier_.resize(n);
+               const KeyOf& key_of, bool all_keys = false) {
+    ledger.TakeChanges(changes_, now);
+    natural_moved_.clear();
+    if (changes_.all || healthy != healthy_ || entitlement_.size() != tree.size()) {
+      Rebuild(tree, healthy);
+      all_keys = true;
     }
-    for (std::uint32_t i = 0; i < n; ++i) {
-      const AllocationId id(i);
-      used_[i] = ledger.Use(id, now) + ledger.Ahead(id, now);
-      key_[i] = key_of(id, used_[i], entitlement_[i]);
-      const MilliGpu demand = ledger.demand_charge(id);
-      same_demand = same_demand && demand == demand_[i];
-      demand_[i] = demand;
+    if (all_keys) {
+      for (std::uint32_t i = 0; i < tree.size(); ++i) Watch(i);
+    } else {
+      for (AllocationId id : changes_.ids) Watch(id.value());
+      while (!standing_.empty() && standing_.front().until <= now) {
+        Watch(standing_.front().id);
+        stands_until_[standing_.front().id] = kNever;
+        std::pop_heap(standing_.begin(), standing_.end());
+        standing_.pop_back();
+      }
     }
-    if (!options_.fluid) return;
-    if (!same_demand) tree.WaterFill(healthy, demand_, {}, scratch_, natural_);
-    if (options_.gain <= Duration(0)) {
-      fluid_ = natural_;
-      return;
-    }
-    Control(tree);
-    tree.WaterFill(healthy, demand_, multiplier_, scratch_, fluid_);
-    for (AllocationId leaf : tree.leaves()) {
-      const std::size_t i = leaf.value();
-      const std::int64_t claim = std::min(entitlement_[i], natural_[i]).value();
-      fluid_[i] = std::max(fluid_[i], MilliGpu(claim * options_.nominal_permille / 1000));
-    }
+    // From the back: one that stands from now on leaves its place to one that was looked at.
+    for (std::size_t i = watched_.size(); i-- > 0;) Look(tree, ledger, watched_[i], now, key_of);
+    if (options_.fluid) Fill(tree);
   }
 
   template <class KeyOf>
   void Refresh(const BudgetTree& tree, Ledger& ledger, GpuCount healthy, TimePoint now,
-               const KeyOf& key_of) {
-    Refresh(tree, ledger, ToMilli(healthy), now, key_of);
+               const KeyOf& key_of, bool all_keys = false) {
+    Refresh(tree, ledger, ToMilli(healthy), now, key_of, all_keys);
   }
 
   // Recomputes the keys of `leaf` and its ancestors after a commitment changed.
@@ -121,9 +118,9 @@ class Ranking {
   MilliGpu entitlement(AllocationId a) const { return entitlement_[a.value()]; }
   MilliGpu demand(AllocationId a) const { return demand_[a.value()]; }
   MilliGpu natural(AllocationId a) const { return natural_[a.value()]; }
-  const std::vector<MilliGpu>& naturals() const { return natural_; }
+  // The allocations whose natural share the last Refresh may have changed.
+  std::span<const std::uint32_t> natural_moved() const { return natural_moved_; }
   MilliGpu fluid(AllocationId a) const { return fluid_[a.value()]; }
-  std::int64_t multiplier_q16(AllocationId a) const { return multiplier_[a.value()]; }
 
   // True if leaf `a` is served before leaf `b`: a strict total order.
   bool Before(const BudgetTree& tree, AllocationId a, AllocationId b) const {
@@ -155,44 +152,174 @@ class Ranking {
     return {a, b};
   }
 
-  void Control(const BudgetTree& tree) {
+  // Children of one node that have demand, in no order.
+  struct Family {
+    std::uint32_t first = 0;  // in members_, which has room for all children
+    std::uint32_t count = 0;
+  };
+  // An allocation whose use does not move until then. Heap order: earliest first.
+  struct Standing {
+    TimePoint until;
+    std::uint32_t id;
+    friend bool operator<(const Standing& a, const Standing& b) { return a.until > b.until; }
+  };
+  static constexpr std::uint32_t kNowhere = 0xffffffffu;
+
+  // Nothing is known, nobody has demand.
+  void Rebuild(const BudgetTree& tree, MilliGpu healthy) {
+    const std::size_t n = tree.size();
+    healthy_ = healthy;
+    tree.Entitlements(healthy, entitlement_);
+    key_.resize(n);
+    used_.resize(n);
+    for (std::vector<MilliGpu>* v : {&demand_, &natural_, &fluid_}) v->assign(n, MilliGpu(0));
+    multiplier_.resize(n);
+    members_.resize(n);
+    families_.resize(n);
+    std::uint32_t next = 0;
+    for (std::uint32_t i = 0; i < n; ++i) {
+      families_[i] = {next, 0};
+      next += static_cast<std::uint32_t>(tree.children(AllocationId(i)).size());
+    }
+    member_at_.assign(n, kNowhere);
+    watched_at_.assign(n, kNowhere);
+    watched_.clear();
+    stands_until_.assign(n, kNever);
+    standing_.clear();
+    natural_moved_.resize(n);
+    std::iota(natural_moved_.begin(), natural_moved_.end(), 0u);
+    demand_moved_ = true;
+  }
+
+  void Watch(std::uint32_t i) {
+    if (watched_at_[i] != kNowhere) return;
+    watched_at_[i] = static_cast<std::uint32_t>(watched_.size());
+    watched_.push_back(i);
+  }
+  template <class KeyOf>
+  void Look(const BudgetTree& tree, Ledger& ledger, std::uint32_t i, TimePoint now,
+            const KeyOf& key_of) {
+    const AllocationId id(i);
+    used_[i] = ledger.Use(id, now) + ledger.Ahead(id, now);
+    key_[i] = key_of(id, used_[i], entitlement_[i]);
+    SetDemand(tree, i, ledger.demand_charge(id));
+    const TimePoint until = ledger.StandsUntil(id);
+    if (until <= now) return;
+    const std::uint32_t at = std::exchange(watched_at_[i], kNowhere);
+    if (at + std::size_t{1} < watched_.size()) {
+      watched_[at] = watched_.back();
+      watched_at_[watched_[at]] = at;
+    }
+    watched_.pop_back();
+    if (until >= stands_until_[i]) return;  // it is looked at before
+    stands_until_[i] = until;
+    standing_.push_back({until, i});
+    std::push_heap(standing_.begin(), standing_.end());
+  }
+
+  void SetDemand(const BudgetTree& tree, std::uint32_t i, MilliGpu demand) {
+    if (demand == demand_[i]) return;
+    demand_moved_ = true;
+    const bool joins = demand_[i] == MilliGpu(0), leaves = demand == MilliGpu(0);
+    demand_[i] = demand;
+    if (i == kRootAllocation.value() || joins == leaves) return;
+    Family& family = families_[tree.parent(AllocationId(i)).value()];
+    if (joins) {
+      member_at_[i] = family.first + family.count++;
+      members_[member_at_[i]] = i;
+      return;
+    }
+    const std::uint32_t last = members_[family.first + --family.count];
+    const std::uint32_t at = std::exchange(member_at_[i], kNowhere);
+    if (last != i) {
+      members_[at] = last;
+      member_at_[last] = at;
+    }
+    natural_[i] = fluid_[i] = MilliGpu(0);
+    natural_moved_.push_back(i);
+  }
+
+  // natural_, if a demand has moved, and fluid_, of all that have demand.
+  void Fill(const BudgetTree& tree) {
+    const bool control = options_.gain > Duration(0);
+    const bool natural = std::exchange(demand_moved_, false);
+    if (!natural && !control) return;
+    const MilliGpu all = std::clamp(healthy_, MilliGpu(0), demand_[0]);
+    if (natural) natural_moved_.push_back(0);
+    natural_[0] = fluid_[0] = all;
+    open_.assign(1, 0);
+    while (!open_.empty()) {
+      const std::uint32_t parent = open_.back();
+      open_.pop_back();
+      const Family& family = families_[parent];
+      if (family.count == 0) continue;
+      const auto members =
+          std::span<const std::uint32_t>(members_).subspan(family.first, family.count);
+      if (natural) {
+        tree.FillChildren(AllocationId(parent), members, demand_, {}, scratch_, natural_);
+        natural_moved_.insert(natural_moved_.end(), members.begin(), members.end());
+      }
+      if (control) {
+        if (fluid_[parent] != demand_[parent]) Control(members);
+        tree.FillChildren(AllocationId(parent), members, demand_, multiplier_, scratch_, fluid_);
+      }
+      for (std::uint32_t m : members) {
+        if (!control) {
+          fluid_[m] = natural_[m];
+        } else if (families_[m].count == 0) {
+          const std::int64_t claim = std::min(entitlement_[m], natural_[m]).value();
+          fluid_[m] = std::max(fluid_[m], MilliGpu(claim * options_.nominal_permille / 1000));
+        }
+        if (families_[m].count > 0) open_.push_back(m);
+      }
+    }
+  }
+
+  // The multipliers of siblings.
+  void Control(std::span<const std::uint32_t> members) {
     const std::int64_t limit_q16 = options_.limit << internal::kQ;
     const std::int64_t least = (std::int64_t{1} << (2 * internal::kQ)) / limit_q16;
     const std::int64_t gain = options_.gain.count();
     // Beyond this distance from the mean the clamp decides (2^20 is past any limit).
     const std::int64_t far = gain * 20;
-    for (AllocationId parent : tree.preorder()) {
-      const auto children = tree.children(parent);
-      if (children.empty()) continue;
-      GpuTime use;
-      MilliGpu share;
-      for (AllocationId c : children) {
-        if (demand(c) == MilliGpu(0)) continue;
-        use += used_[c.value()];
-        share += entitlement_[c.value()];
+    GpuTime use;
+    MilliGpu share;
+    for (std::uint32_t m : members) {
+      use += used_[m];
+      share += entitlement_[m];
+    }
+    const Duration mean = internal::HoursOfShare(use, share);
+    for (std::uint32_t m : members) {
+      if (entitlement_[m] == MilliGpu(0) || share == MilliGpu(0)) {
+        multiplier_[m] = std::int64_t{1} << internal::kQ;
+        continue;
       }
-      const Duration mean = internal::HoursOfShare(use, share);
-      for (AllocationId c : children) {
-        std::int64_t& m = multiplier_[c.value()];
-        if (entitlement_[c.value()] == MilliGpu(0) || share == MilliGpu(0)) {
-          m = std::int64_t{1} << internal::kQ;
-          continue;
-        }
-        const std::int64_t x =
-            std::clamp(internal::Difference(mean, key_[c.value()]).count(), -far, far);
-        m = std::clamp(
-            internal::Exp2Q16(internal::MulDivFloor(x, std::int64_t{1} << internal::kQ, gain)),
-            least, limit_q16);
-      }
+      const std::int64_t x = std::clamp(internal::Difference(mean, key_[m]).count(), -far, far);
+      multiplier_[m] = std::clamp(
+          internal::Exp2Q16(internal::MulDivFloor(x, std::int64_t{1} << internal::kQ, gain)), least,
+          limit_q16);
     }
   }
 
   RankingOptions options_;
   MilliGpu healthy_{-1};
+  // By id.
   std::vector<GpuTime> used_;
   std::vector<Duration> key_;
   std::vector<MilliGpu> entitlement_, demand_, natural_, fluid_;
-  std::vector<std::int64_t> multiplier_;
+  std::vector<std::int64_t> multiplier_;  // of those with demand, where their parent gets less
+  std::vector<Family> families_;
+  std::vector<std::uint32_t> members_;                 // of the families
+  std::vector<std::uint32_t> member_at_, watched_at_;  // by id: where in members_ and watched_
+  bool demand_moved_ = false;                          // since the last Fill
+  std::vector<std::uint32_t> natural_moved_;
+  // What the next Refresh looks at, whatever happens, and when the others are looked at: a heap,
+  // and by id the earliest entry of it.
+  std::vector<std::uint32_t> watched_;
+  std::vector<Standing> standing_;
+  std::vector<TimePoint> stands_until_;
+  Ledger::Changes changes_;
+  std::vector<std::uint32_t> open_;  // of Fill: families to be filled
   WaterFillScratch scratch_;
 };
 

@@ -164,114 +164,166 @@ class ReservationSearch {
   std::vector<ProtectionOrder::Slotted> first_;
 };
 
-// The integral of every leaf's natural share over the lookback window, in buckets of 1/168 of it:
-// by how much an allocation is behind what a fluid would have given it. Integer; memory O(168 A).
+// The integral of every leaf's natural share over the lookback window, to 1/168 of it: by how much
+// an allocation is behind what a fluid would have given it. Integer; 2.7 KB for each allocation
+// that was ever owed anything. Advance and Owed O(1), Set O(1/168ths of the window since the last
+// Set of that allocation).
 class CreditMeter {
  public:
   explicit CreditMeter(Duration window = kDefaultLookback)
       : bucket_(std::max(Duration(1), window / kBuckets)) {}
 
-  // From `now` on the shares are `rates[id]`.
-  void Set(TimePoint now, const std::vector<MilliGpu>& rates) {
-    if (rates_.empty()) last_ = now;
-    sums_.resize(rates.size());
-    Advance(now);
-    rates_ = rates;
+  // Time passes.
+  void Advance(TimePoint now) {
+    now_ = std::max(now_, now);
+    if (now_ > BeginOf(newest_ + 1)) SetWindow();
   }
 
-  // Counts what was owed until `now`, too.
-  void Advance(TimePoint now) {
-    if (now - last_ > bucket_ * (kBuckets + 1)) {  // everything so far is out of the window
-      sums_.assign(sums_.size(), Sums());
-      last_ = now - bucket_ * kBuckets;
+  // From now on the share of `id` is `rate`.
+  void Set(AllocationId id, MilliGpu rate) {
+    const std::size_t i = id.value();
+    if (i >= shares_.size()) {
+      if (rate == MilliGpu(0)) return;
+      shares_.resize(i + 1);
     }
-    while (last_ < now) {
-      const std::int64_t index = IndexOf(last_);
-      const TimePoint end = std::min(now, TimePoint(bucket_ * (index + 1)));
-      for (std::size_t i = 0; i < rates_.size(); ++i) {
-        sums_[i].Add(index, absl::int128(rates_[i].value()) * (end - last_).count());
-      }
-      last_ = end;
-    }
+    if (shares_[i].rate == rate) return;
+    Settle(shares_[i]);
+    shares_[i].rate = rate;
   }
 
   // Nothing is owed to `id` for the past: it was an inner node, whose share went to its children.
   void Forgive(AllocationId id) {
-    if (id.value() >= sums_.size()) return;
-    sums_[id.value()] = Sums();
-    rates_[id.value()] = MilliGpu(0);
+    if (id.value() < shares_.size()) shares_[id.value()] = Share();
   }
 
+  // In the 1/168th of the window that has begun and the 167 before.
   GpuTime Owed(AllocationId id) const {
-    if (id.value() >= sums_.size()) return GpuTime(0);
-    const absl::int128 total = sums_[id.value()].total;
-    const auto narrow = static_cast<std::int64_t>(total);  // a 128-bit division is slow
-    return GpuTime(total == narrow ? narrow / 1000 : static_cast<std::int64_t>(total / 1000));
+    if (id.value() >= shares_.size()) return GpuTime(0);
+    const Share& share = shares_[id.value()];
+    const absl::int128 owed = Sum(share, now_) - SumAt(share, first());
+    const auto narrow = static_cast<std::int64_t>(owed);  // a 128-bit division is slow
+    return GpuTime(owed == narrow ? narrow / 1000 : static_cast<std::int64_t>(owed / 1000));
   }
 
   template <class Archive>
   void Serialize(Archive& ar) {
-    ar(bucket_, last_, rates_, sums_);
+    ar(bucket_, now_);
+    // Whatever a damaged archive says, nothing overflows.
+    if constexpr (Archive::kReading) {
+      bucket_ = std::clamp(bucket_, Duration(1), kMaxLookback);
+      now_ = std::clamp(now_, TimePoint(-kTimeLimit), TimePoint(kTimeLimit));
+      SetWindow();
+    }
+    std::vector<MilliGpu> rates;
+    std::vector<Parts> parts;
+    if constexpr (!Archive::kReading) {
+      for (const Share& share : shares_) {
+        rates.push_back(share.rate);
+        parts.push_back(PartsOf(share));
+      }
+    }
+    ar(rates, parts);
+    if constexpr (Archive::kReading) {
+      parts.resize(rates.size());
+      shares_.assign(rates.size(), Share());
+      for (std::size_t i = 0; i < rates.size(); ++i) {
+        SetParts(parts[i], shares_[i]);
+        shares_[i].rate = rates[i];
+      }
+    }
   }
 
  private:
   static constexpr std::int64_t kBuckets = 168;
 
-  struct Sums {
-    std::vector<std::int64_t> high, low;  // ring of buckets, 128-bit sums
-    std::int64_t newest = 0;
-    absl::int128 total = 0;
+  struct Share {
+    MilliGpu rate;  // since `since`
+    TimePoint since{};
+    absl::int128 sum = 0;  // owed until `since`
+    // The same at the beginnings of the buckets before `since`, a ring; empty: always 0.
+    std::vector<absl::int128> sums;
+  };
 
-    void Add(std::int64_t index, absl::int128 amount) {
-      if (high.empty()) {
-        high.assign(kBuckets, 0);
-        low.assign(kBuckets, 0);
-        newest = index;
-      }
-      for (; newest < index; ++newest) {
-        total -= Get(newest + 1);
-        Put(newest + 1, 0);
-      }
-      total += amount;
-      Put(index, Get(index) + amount);
-    }
-    absl::int128 Get(std::int64_t index) const {
-      const std::size_t i = Ring(index);
-      return absl::MakeInt128(high[i], static_cast<std::uint64_t>(low[i]));
-    }
-    void Put(std::int64_t index, absl::int128 value) {
-      const std::size_t i = Ring(index);
-      high[i] = absl::Int128High64(value);
-      low[i] = static_cast<std::int64_t>(absl::Int128Low64(value));
-    }
-    static std::size_t Ring(std::int64_t index) {
-      return static_cast<std::size_t>(((index % kBuckets) + kBuckets) % kBuckets);
-    }
+  // What was owed in each bucket of the window, which says the same whenever a sum began: two rings
+  // of 64 bits each, empty if nothing was.
+  struct Parts {
+    std::vector<std::int64_t> high, low;
+    std::int64_t newest = 0;
     template <class Archive>
     void Serialize(Archive& ar) {
       ar(high, low, newest);
-      if constexpr (Archive::kReading) {
-        if (high.size() != low.size() || (!high.empty() && high.size() != kBuckets)) {
-          high.clear();
-          low.clear();
-        }
-        total = 0;
-        for (std::size_t i = 0; i < high.size(); ++i) {
-          total += absl::MakeInt128(high[i], static_cast<std::uint64_t>(low[i]));
-        }
-      }
     }
   };
 
-  std::int64_t IndexOf(TimePoint t) const {
+  std::int64_t IndexOf(TimePoint t) const {  // of the bucket it is in
     const std::int64_t us = t.time_since_epoch().count(), b = bucket_.count();
     return us >= 0 ? us / b : -((-us + b - 1) / b);
   }
+  TimePoint BeginOf(std::int64_t index) const { return TimePoint(bucket_ * index); }
+  void SetWindow() { newest_ = IndexOf(now_ - Duration(1)); }
+  std::int64_t first() const { return newest_ - kBuckets + 1; }  // bucket of the window
+  static std::size_t Ring(std::int64_t index) {
+    return static_cast<std::size_t>(((index % kBuckets) + kBuckets) % kBuckets);
+  }
+
+  // Owed until t >= since.
+  static absl::int128 Sum(const Share& share, TimePoint t) {
+    if (share.rate == MilliGpu(0)) return share.sum;
+    return share.sum + absl::int128(share.rate.value()) * (t - share.since).count();
+  }
+  // Owed until the beginning of a bucket of the window, or until now if it is in the future.
+  absl::int128 SumAt(const Share& share, std::int64_t index) const {
+    const TimePoint t = std::min(now_, BeginOf(index));
+    if (t >= share.since) return Sum(share, t);
+    return share.sums.empty() ? 0 : share.sums[Ring(index)];
+  }
+
+  // Makes now its `since`.
+  void Settle(Share& share) const {
+    if (share.sums.empty() && Sum(share, now_) != 0) share.sums.resize(kBuckets);
+    if (!share.sums.empty()) {
+      std::int64_t index = std::max(IndexOf(share.since - Duration(1)) + 1, first());
+      for (; BeginOf(index) < now_; ++index) {
+        share.sums[Ring(index)] = SumAt(share, index);
+      }
+    }
+    share.sum = Sum(share, now_);
+    share.since = now_;
+  }
+
+  Parts PartsOf(const Share& share) const {
+    Parts parts;
+    if (SumAt(share, first()) == Sum(share, now_)) return parts;
+    parts.high.resize(kBuckets);
+    parts.low.resize(kBuckets);
+    parts.newest = newest_;
+    for (std::int64_t i = first(); i <= newest_; ++i) {
+      const absl::int128 part = SumAt(share, i + 1) - SumAt(share, i);
+      parts.high[Ring(i)] = absl::Int128High64(part);
+      parts.low[Ring(i)] = static_cast<std::int64_t>(absl::Int128Low64(part));
+    }
+    return parts;
+  }
+  void SetParts(const Parts& parts, Share& share) const {
+    share.since = now_;
+    // No part of the largest cluster is as large as 2^96.
+    const auto plausible = [](std::int64_t high) { return high >= 0 && high >> 32 == 0; };
+    if (parts.high.size() != kBuckets || parts.low.size() != kBuckets || parts.newest != newest_ ||
+        !std::all_of(parts.high.begin(), parts.high.end(), plausible)) {
+      return;
+    }
+    share.sums.resize(kBuckets);
+    for (std::int64_t i = first(); i <= newest_; ++i) {
+      share.sums[Ring(i)] = share.sum;
+      share.sum +=
+          absl::MakeInt128(parts.high[Ring(i)], static_cast<std::uint64_t>(parts.low[Ring(i)]));
+    }
+  }
 
   Duration bucket_;
-  TimePoint last_{};
-  std::vector<MilliGpu> rates_;
-  std::vector<Sums> sums_;
+  TimePoint now_{-kTimeLimit};
+  std::int64_t newest_ = IndexOf(now_ - Duration(1));  // the last bucket with any time before now
+  std::vector<Share> shares_;                          // by id
 };
 
 }  // namespace tenure

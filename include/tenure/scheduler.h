@@ -20,8 +20,10 @@
 // No clock, no threads, no I/O, no randomness. Thread-compatible; a copy (`Clone`) is an
 // independent scheduler for what-if questions. Decisions are a function of the events alone:
 // independent of the insertion order of equal input, of hash order and of snapshot/restore.
-// Complexity of a pass: O(A log A + shapes x N x R) for A allocations, N nodes with R runs each and
-// the distinct shapes waiting; independent of the number of waiting requests that do not start.
+// Complexity of a pass: O(L log L + M + S x N x R) for L leaves that wait, M allocations that run
+// something or whose use leaves the window now, S distinct shapes that wait and N nodes with R runs
+// each; independent of the number of requests that wait and do not start, and of all other
+// allocations.
 #ifndef TENURE_SCHEDULER_H_
 #define TENURE_SCHEDULER_H_
 
@@ -54,8 +56,10 @@
 #include "tenure/preemption.h"
 #include "tenure/ranking.h"
 #include "tenure/reservation.h"
+#include "tenure/round_failures.h"
 #include "tenure/scheduler_options.h"
 #include "tenure/search_scene.h"
+#include "tenure/serving_order.h"
 #include "tenure/stoppable_runs.h"
 #include "tenure/token_bucket.h"
 #include "tenure/types.h"
@@ -252,15 +256,11 @@ class Scheduler {
       return a.until != b.until ? a.until > b.until : a.id > b.id;
     }
   };
-  struct LeafFailure {
-    AllocationId leaf;
-    Shape shape;
-  };
-  // What is known about a shape in a round.
-  struct Verdict {
-    std::uint64_t round = 0;
-    std::array<std::size_t, 2> compared{};  // with that many of failures_
-    std::array<bool, 2> fails{};            // for every leaf that the failures count for
+  // What a walk over all shapes looks at.
+  struct ShapeFacts {
+    GpuCount gpus;          // in all
+    bool capped = false;    // its class or user may be
+    bool reserves = false;  // it may have a reservation
   };
 
   // Events (scheduler_checks.h, _world.h, _maintenance.h, _queues.h, _runs.h).
@@ -346,23 +346,38 @@ class Scheduler {
   void RenewReservations();
   bool MayReserve(const Shape& shape) const {
     const ReservationOptions& o = options_.reservation;
-    return shape.total() >= o.gang || (o.block > GpuCount(0) && shape.total() >= o.block);
+    return Reserves() &&
+           (shape.total() >= o.gang || (o.block > GpuCount(0) && shape.total() >= o.block));
   }
-  bool HasCredit(RunSlot slot) const;
-  bool HasSomeCredit(AllocationId leaf) const;
-  RunSlot FirstWithCredit(const PendingQueue::Bucket& bucket) const;
+  // What a leaf may have reservations for.
+  struct Credit {
+    bool gangs = false, blocks = false;  // kinds that it has none of
+    GpuTime behind;                      // what it is owed less what it has used
+    bool some = false;                   // enough for the kind and request that need least
+  };
+  Credit CreditOf(AllocationId leaf) const;
+  bool Suffices(const Credit& credit, RunSlot slot) const;
+  RunSlot FirstWith(const Credit& credit, const PendingQueue::Bucket& bucket) const;
   bool Reserve(RunSlot slot);
   void BeginRound();
   void Serve();
   void ServeTier(int tier);
   bool ServeLeaf(AllocationId leaf, int tier);
-  bool TryPlace(RunSlot slot, const Shape& shape, const Requester& requester);
+  bool TryPlace(RunSlot slot, ShapeId shape, const Requester& requester);
   bool PlaceByStopping(RunSlot slot, const Shape& shape, const Requester& requester);
   std::int64_t FundedVictims(const Plan& plan) const {
     return std::count_if(plan.victims.begin(), plan.victims.end(),
                          [&](RunSlot v) { return table_.run(v).funded; });
   }
+  static bool SharesFailures(const Shape& shape);
   bool KnownToFail(const Requester& requester, ShapeId shape);
+  bool RuledOut(const Requester& requester, ShapeId shape);
+  const PendingQueue::Summary& SummaryOf(PendingQueue& queue) const;
+  bool MayBeOfTier(const PendingQueue::Summary& all, Requester requester) const;
+  static bool AsksForAll(const PendingQueue::Summary& all, const Requester& requester);
+  bool NothingFits(const PendingQueue::Summary& all, const Requester& requester);
+  void FailAll(const PendingQueue::Summary& all, const Requester& requester);
+  void ForgetSurvey();
   // GPUs of that class in a leaf, in thousandths of its entitlement; 0: no cap.
   std::int64_t ClassCap(WorkloadClass c) const {
     if (c == WorkloadClass::kInteractive) return options_.session_cap;
@@ -376,6 +391,7 @@ class Scheduler {
   // A node has just refused it.
   bool Avoids(RunSlot slot) const { return Avoided(slot) != kNoNode; }
   NodeId Avoided(RunSlot slot) const {
+    if (looks_.empty()) return kNoNode;  // the end of every avoidance is in it
     const Workload& w = table_.workload(slot);
     return w.avoid_until > now_ ? w.avoid : kNoNode;
   }
@@ -383,8 +399,8 @@ class Scheduler {
   bool PlaceOnFree(RunSlot slot, const Shape& shape);
   void StartOn(RunSlot slot, const std::vector<NodeId>& nodes);
   void HoldFor(RunSlot slot, const Plan& plan);
-  Duration Granted(RunSlot slot);
-  MilliGpu EntitlementNow(AllocationId leaf);
+  Duration Granted(RunSlot slot) const;
+  MilliGpu EntitlementNow(AllocationId leaf) const;
   void StopRun(RunSlot slot, StopReason reason, WorkloadId beneficiary);
   NodeList Record(const Workload& w);
   TimePoint NextWakeup();
@@ -435,9 +451,11 @@ class Scheduler {
   // Funded GPUs placed or promised, where users are capped.
   absl::btree_map<std::pair<UserId, WorkloadClass>, GpuCount> user_gpus_;
   std::vector<PendingQueue> queues_;  // funded, by leaf
+  ServingOrder order_;                // of the leaves that have some
   PendingQueue unfunded_;
   std::size_t waiting_funded_ = 0;
   std::vector<Shape> shapes_;
+  std::vector<ShapeFacts> shape_facts_;  // by ShapeId, too
   absl::btree_map<Shape, ShapeId> shape_ids_;
   std::vector<Protection> protections_;   // heap; entries may be stale
   StoppableRuns stoppable_;               // as of the last pass
@@ -446,18 +464,10 @@ class Scheduler {
   TimePoint review_at_{Duration::min()};  // when time changes something about them
 
   // Of the current pass.
-  std::vector<MilliGpu> entitlements_;  // empty until asked for
-  std::uint64_t round_ = 0;
   // Nodes became ordinary again after some request had been tried: the pass must be followed by
   // another one.
   bool look_again_ = false;
-  // Of the round: of leaves that stop no more than others, which count for such; of leaves that
-  // do, which count for all.
-  std::array<std::vector<Shape>, 2> failures_;
-  std::vector<LeafFailure> leaf_failures_;
-  std::vector<Verdict> verdicts_;     // by shape
-  std::vector<AllocationId> active_;  // leaves of the tier, in order
-  std::vector<AllocationId> again_;   // heap: those that may place more
+  internal::RoundFailures failures_;
   std::vector<NodeId> scratch_nodes_;
   Plan plan_;
   VictimSearch search_;

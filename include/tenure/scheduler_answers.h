@@ -84,7 +84,7 @@ absl::StatusOr<Explanation> Scheduler<Policy>::Explain(WorkloadId id) const {
   // Standings as of now, on a copy: asking changes nothing.
   Ledger ledger = LedgerAt(now_);
   Ranking ranking = ranking_;
-  ranking.Refresh(tree_, ledger, Capacity(), now_, KeyFn());
+  ranking.Refresh(tree_, ledger, Capacity(), now_, KeyFn(), policy_.CountsOwed());
   e.entitlement = ranking.entitlement(run.leaf);
   e.fluid = ranking.fluid(run.leaf);
   e.used = ranking.used(run.leaf);
@@ -144,7 +144,7 @@ absl::StatusOr<AllocationStanding> Scheduler<Policy>::Standing(AllocationId id,
   }
   Ledger ledger = LedgerAt(now);
   Ranking ranking = ranking_;
-  ranking.Refresh(tree_, ledger, Capacity(), now, KeyFn());
+  ranking.Refresh(tree_, ledger, Capacity(), now, KeyFn(), policy_.CountsOwed());
   AllocationStanding s;
   s.allocation = id;
   s.entitlement = ranking.entitlement(id);

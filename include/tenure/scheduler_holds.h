@@ -81,7 +81,7 @@ void Scheduler<Policy>::HoldFor(RunSlot slot, const Plan& plan) {
 
 // The protection of a funded run that has just been placed.
 template <class Policy>
-Duration Scheduler<Policy>::Granted(RunSlot slot) {
+Duration Scheduler<Policy>::Granted(RunSlot slot) const {
   const Run& run = table_.run(slot);
   const Duration protection = options_.contract.Protection(table_.workload(slot).spec);
   const Duration borrowed = options_.contract.BorrowedCap(run.workload_class);
@@ -91,9 +91,8 @@ Duration Scheduler<Policy>::Granted(RunSlot slot) {
 
 // Before the standings of the pass are known, too.
 template <class Policy>
-MilliGpu Scheduler<Policy>::EntitlementNow(AllocationId leaf) {
-  if (entitlements_.empty()) tree_.Entitlements(Capacity(), entitlements_);
-  return entitlements_[leaf.value()];
+MilliGpu Scheduler<Policy>::EntitlementNow(AllocationId leaf) const {
+  return tree_.Entitlement(Capacity(), leaf);
 }
 
 template <class Policy>

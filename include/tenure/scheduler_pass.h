@@ -25,7 +25,6 @@ absl::StatusOr<const Decisions*> Scheduler<Policy>::Decide(TimePoint now) {
   last_pass_ = now;
   decisions_.Clear();
   look_again_ = false;
-  entitlements_.clear();
   cluster_.Reindex();
   ReviewMaintenance();
   if (tree_.ApplyEdits(now)) {
@@ -42,11 +41,15 @@ absl::StatusOr<const Decisions*> Scheduler<Policy>::Decide(TimePoint now) {
     StartReadyHolds();
     if (ExpireHolds()) StartReadyHolds();  // a later one may have waited for it
   }
-  if (policy_.CountsOwed()) credit_.Advance(now_);
+  if (CountsCredit()) credit_.Advance(now_);
   if (waiting_funded_ > 0 || CountsCredit()) {
-    ranking_.Refresh(tree_, ledger_, Capacity(), now_, KeyFn());
+    ranking_.Refresh(tree_, ledger_, Capacity(), now_, KeyFn(), policy_.CountsOwed());
   }
-  if (CountsCredit()) credit_.Set(now_, ranking_.naturals());
+  if (CountsCredit()) {
+    for (std::uint32_t i : ranking_.natural_moved()) {
+      credit_.Set(AllocationId(i), ranking_.natural(AllocationId(i)));
+    }
+  }
   if (Reserves()) {
     RenewReservations();
     FireReservations();

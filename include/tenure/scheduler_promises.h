@@ -8,19 +8,35 @@
 
 namespace tenure {
 
+template <class Policy>
+typename Scheduler<Policy>::Credit Scheduler<Policy>::CreditOf(AllocationId leaf) const {
+  const ReservationOptions& o = options_.reservation;
+  Credit credit;
+  credit.gangs = Reserves();
+  credit.blocks = credit.gangs && o.block > GpuCount(0);
+  for (RunSlot other : reservations_) {
+    if (table_.run(other).leaf != leaf) continue;
+    (table_.run(other).gpus() >= o.gang ? credit.gangs : credit.blocks) = false;
+  }
+  if (!credit.gangs && !credit.blocks) return credit;
+  credit.behind = credit_.Owed(leaf) - ranking_.used(leaf);
+  Duration least = Duration::max();
+  if (credit.gangs) least = std::min(o.first_credit, o.restart_credit);
+  if (credit.blocks) least = std::min(least, o.block_credit);
+  credit.some = credit.behind > GpuTime(0) &&
+                internal::HoursAtLeast(credit.behind, ranking_.entitlement(leaf), least);
+  return credit;
+}
+
 // A first run of a gang needs some credit; a further one must have saved its whole minimum and
 // more.
 template <class Policy>
-bool Scheduler<Policy>::HasCredit(RunSlot slot) const {
+bool Scheduler<Policy>::Suffices(const Credit& credit, RunSlot slot) const {
   const Run& run = table_.run(slot);
   const ReservationOptions& o = options_.reservation;
   const bool gang = run.gpus() >= o.gang;
-  for (RunSlot other : reservations_) {
-    if (table_.run(other).leaf == run.leaf && (table_.run(other).gpus() >= o.gang) == gang) {
-      return false;
-    }
-  }
-  GpuTime behind = credit_.Owed(run.leaf) - ranking_.used(run.leaf);
+  if (!(gang ? credit.gangs : credit.blocks)) return false;
+  GpuTime behind = credit.behind;
   Duration needed = gang ? o.first_credit : o.block_credit;
   if (gang && run.stops > 0) {
     const Duration protection = options_.contract.Protection(table_.workload(slot).spec);
@@ -28,25 +44,17 @@ bool Scheduler<Policy>::HasCredit(RunSlot slot) const {
     needed = o.restart_credit;
   }
   return behind > GpuTime(0) &&
-         internal::HoursOfShare(behind, ranking_.entitlement(run.leaf)) >= needed;
-}
-
-// False: the leaf has too little credit for a reservation of whatever kind.
-template <class Policy>
-bool Scheduler<Policy>::HasSomeCredit(AllocationId leaf) const {
-  const ReservationOptions& o = options_.reservation;
-  const GpuTime behind = credit_.Owed(leaf) - ranking_.used(leaf);
-  return behind > GpuTime(0) && internal::HoursOfShare(behind, ranking_.entitlement(leaf)) >=
-                                    std::min({o.first_credit, o.restart_credit, o.block_credit});
+         internal::HoursAtLeast(behind, ranking_.entitlement(run.leaf), needed);
 }
 
 // The first request of a bucket that may have a reservation now, or kNoSlot. A gang that was
 // stopped needs more credit than one that never ran: while its leaf saves that up, the gangs behind
 // it have their turn. Otherwise all of a bucket need the same.
 template <class Policy>
-RunSlot Scheduler<Policy>::FirstWithCredit(const PendingQueue::Bucket& bucket) const {
+RunSlot Scheduler<Policy>::FirstWith(const Credit& credit,
+                                     const PendingQueue::Bucket& bucket) const {
   for (const QueueKey& key : bucket.waiting) {
-    if (!Avoids(key.slot) && HasCredit(key.slot)) return key.slot;
+    if (!Avoids(key.slot) && Suffices(credit, key.slot)) return key.slot;
     const Run& run = table_.run(key.slot);
     if (run.stops == 0 || run.gpus() < options_.reservation.gang) break;
   }
@@ -192,7 +200,7 @@ bool Scheduler<Policy>::Fire(RunSlot slot) {
     for (RunSlot v : plan_.victims) StopRun(v, StopReason::kPromise, table_.run(slot).id);
   }
   ranking_.Recharge(tree_, ledger_, table_.run(slot).leaf, now_, KeyFn());
-  search_.BeginRound();
+  ForgetSurvey();
   return true;
 }
 

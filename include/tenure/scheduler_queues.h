@@ -55,7 +55,13 @@ Shape Scheduler<Policy>::ShapeOf(const Run& run, const WorkloadSpec& spec) const
 template <class Policy>
 ShapeId Scheduler<Policy>::Intern(const Shape& shape) {
   const auto [it, added] = shape_ids_.emplace(shape, static_cast<ShapeId>(shapes_.size()));
-  if (added) shapes_.push_back(shape);
+  if (added) {
+    shapes_.push_back(shape);
+    ShapeFacts& facts = shape_facts_.emplace_back();
+    facts.gpus = shape.total();
+    facts.capped = ClassCap(shape.workload_class) > 0 || shape.user != kNoUser;
+    facts.reserves = MayReserve(shape);
+  }
   return it->second;
 }
 
@@ -97,6 +103,7 @@ void Scheduler<Policy>::Enqueue(RunSlot slot, bool count_demand) {
   const ShapeId shape = table_.workload(slot).shape;
   if (run.funded) {
     queues_[run.leaf.value()].Insert(shape, KeyOf(slot));
+    order_.Add(run.leaf);
     ++waiting_funded_;
     if (count_demand) {
       run.rate = RateOf(table_.workload(slot).spec.gpu_type);

@@ -72,7 +72,7 @@ bool Scheduler<Policy>::CarryOut(const internal::SearchScene& scene, const plan:
     for (RunSlot v : plan.victims) StopRun(v, StopReason::kPreempted, table_.run(slot).id);
   }
   ranking_.Recharge(tree_, ledger_, leaf, now_, KeyFn());
-  search_.BeginRound();
+  ForgetSurvey();
   return true;
 }
 

@@ -21,21 +21,30 @@ struct PolicyScore {
 
 }  // namespace internal
 
+// Whether the failures of a leaf count for others.
+template <class Policy>
+bool Scheduler<Policy>::SharesFailures(const Shape& shape) {
+  return Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug;
+}
+
 template <class Policy>
 bool Scheduler<Policy>::KnownToFail(const Requester& requester, ShapeId id) {
   const Shape& shape = shapes_[id];
-  Verdict& verdict = verdicts_[id];
-  if (verdict.round != round_) verdict = {.round = round_};
-  for (std::size_t of = StopsMore<Policy>(requester); of < failures_.size(); ++of) {
-    std::size_t& compared = verdict.compared[of];
-    for (; !verdict.fails[of] && compared < failures_[of].size(); ++compared) {
-      verdict.fails[of] = shape.Dominates(failures_[of][compared]);
-    }
-    if (verdict.fails[of]) return true;
-  }
-  return std::any_of(leaf_failures_.begin(), leaf_failures_.end(), [&](const LeafFailure& f) {
-    return f.leaf == requester.leaf && shape.Dominates(f.shape);
-  });
+  return SharesFailures(shape) ? failures_.Know(id, shape, StopsMore<Policy>(requester))
+                               : failures_.KnowOf(requester.leaf, shape);
+}
+
+// Whether the survey of the round says that it would fail now.
+template <class Policy>
+bool Scheduler<Policy>::RuledOut(const Requester& requester, ShapeId id) {
+  return search_.template RulesOut<Policy>(cluster_, requester, shapes_[id]);
+}
+
+// Keys and floors have moved. What was asked for and has failed stays so in this round.
+template <class Policy>
+void Scheduler<Policy>::ForgetSurvey() {
+  failures_.Settle(shapes_);
+  search_.BeginRound();
 }
 
 template <class Policy>
@@ -48,45 +57,17 @@ void Scheduler<Policy>::Serve() {
 
 template <class Policy>
 void Scheduler<Policy>::BeginRound() {
-  ++round_;
-  for (std::vector<Shape>& failures : failures_) failures.clear();
-  leaf_failures_.clear();
-  if (verdicts_.size() < shapes_.size()) verdicts_.resize(shapes_.size());
+  failures_.Begin();
   search_.BeginRound();
 }
 
 template <class Policy>
 void Scheduler<Policy>::ServeTier(int tier) {
   BeginRound();
-  active_.clear();
-  for (AllocationId leaf : tree_.leaves()) {
-    if (!queues_[leaf.value()].empty()) active_.push_back(leaf);
-  }
-  const auto before = [&](AllocationId a, AllocationId b) { return ranking_.Before(tree_, a, b); };
-  if (ranking_.options().level_by_level) {
-    // A start moves the keys of all ancestors, so every choice looks at all leaves.
-    while (!active_.empty()) {
-      const auto first = std::min_element(active_.begin(), active_.end(), before);
-      if (!ServeLeaf(*first, tier)) active_.erase(first);
-    }
-    return;
-  }
-  // Most leaves are asked once and place nothing: those that do go on in a heap.
-  std::sort(active_.begin(), active_.end(), before);
-  const auto after = [&](AllocationId a, AllocationId b) { return before(b, a); };
-  again_.clear();
-  for (std::size_t next = 0; next < active_.size() || !again_.empty();) {
-    AllocationId leaf;
-    if (!again_.empty() && (next == active_.size() || before(again_.front(), active_[next]))) {
-      std::pop_heap(again_.begin(), again_.end(), after);
-      leaf = again_.back();
-      again_.pop_back();
-    } else {
-      leaf = active_[next++];
-    }
-    if (!ServeLeaf(leaf, tier)) continue;
-    again_.push_back(leaf);  // with its new key
-    std::push_heap(again_.begin(), again_.end(), after);
+  const auto waits = [&](AllocationId leaf) { return !queues_[leaf.value()].empty(); };
+  for (order_.Begin(tree_, ranking_, waits); !order_.empty();) {
+    const bool placed = ServeLeaf(order_.first(), tier);
+    order_.Served(tree_, ranking_, placed);
   }
 }
 
@@ -113,6 +94,57 @@ bool Scheduler<Policy>::UserCapReached(const Shape& shape) const {
          it->second + shape.total() > options_.contract.UserGpus(shape.workload_class);
 }
 
+template <class Policy>
+const PendingQueue::Summary& Scheduler<Policy>::SummaryOf(PendingQueue& queue) const {
+  return queue.summary([&](PendingQueue::Summary& s, std::span<const PendingQueue::Place> order) {
+    for (const PendingQueue::Place& place : order) {
+      const Shape& shape = shapes_[place.shape];
+      const ShapeFacts& facts = shape_facts_[place.shape];
+      s.capped = s.capped || facts.capped;
+      if (s.fewest == GpuCount(0) || facts.gpus < s.fewest) s.fewest = facts.gpus;
+      if (std::any_of(s.least.begin(), s.least.end(),
+                      [&](ShapeId least) { return shape.Dominates(shapes_[least]); })) {
+        continue;
+      }
+      std::erase_if(s.least, [&](ShapeId least) { return shapes_[least].Dominates(shape); });
+      s.least.push_back(place.shape);
+    }
+  });
+}
+
+// False: no request of the queue is of the requester's tier, as far as one look can tell.
+template <class Policy>
+bool Scheduler<Policy>::MayBeOfTier(const PendingQueue::Summary& all, Requester requester) const {
+  if (!Policy::kTierGrowsWithCharge || !rates_.standard()) return true;
+  requester.gpus = all.fewest;
+  requester.charge = ToMilli(all.fewest);
+  return policy_.Tier(Context(), requester) <= requester.tier;
+}
+
+// In the last tier everything is asked for that no cap keeps back.
+template <class Policy>
+bool Scheduler<Policy>::AsksForAll(const PendingQueue::Summary& all, const Requester& requester) {
+  return requester.tier == Policy::kTiers && !all.capped;
+}
+
+// Whether every request of the queue is known to fail. As if none had been asked for.
+template <class Policy>
+bool Scheduler<Policy>::NothingFits(const PendingQueue::Summary& all, const Requester& requester) {
+  for (ShapeId id : all.least) {
+    if (!KnownToFail(requester, id) && !(AsksForAll(all, requester) && RuledOut(requester, id))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// All of a queue of which NothingFits has been asked for.
+template <class Policy>
+void Scheduler<Policy>::FailAll(const PendingQueue::Summary& all, const Requester& requester) {
+  if (!AsksForAll(all, requester)) return;  // they were known to fail
+  for (ShapeId id : all.least) failures_.AddRuledOut(id, StopsMore<Policy>(requester));
+}
+
 // Tries requests of `leaf` until one is placed (true) or none is left for this tier (false).
 template <class Policy>
 bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
@@ -121,34 +153,53 @@ bool Scheduler<Policy>::ServeLeaf(AllocationId leaf, int tier) {
   requester.leaf = leaf;
   requester.tier = tier;
   requester.leaf_charge = ledger_.placed_charge(leaf);
-  bool credit_known = false, credit = false;  // whether any request may have a reservation
-  for (std::size_t next = 0; next < queue.buckets().size();) {
-    PendingQueue::Bucket& bucket = queue.InOrder(next++);
-    if (bucket.skipped == round_) continue;
-    const Shape& shape = shapes_[bucket.shape];
+  Credit credit;
+  bool credit_known = false;
+  const PendingQueue::Summary& all = SummaryOf(queue);
+  if (!MayBeOfTier(all, requester)) return false;
+  if (NothingFits(all, requester)) {
+    credit = CreditOf(leaf);
+    credit_known = true;
+    if (!credit.some) {
+      FailAll(all, requester);
+      return false;
+    }
+  }
+  for (std::size_t next = 0; next < queue.order().size();) {
+    PendingQueue::Place& place = queue.order()[next++];
+    if (place.skipped == failures_.round()) continue;
+    const Shape& shape = shapes_[place.shape];
+    const ShapeFacts& facts = shape_facts_[place.shape];
     requester.workload_class = shape.workload_class;
-    requester.gpus = shape.total();
+    requester.gpus = facts.gpus;
     requester.charge = MilliGpu(requester.gpus.value() * RateOf(shape.type));
     if (tier < Policy::kTiers && policy_.Tier(Context(), requester) != tier) continue;
-    if (ClassCapReached(leaf, shape.workload_class, requester.charge, ranking_)) continue;
-    if (UserCapReached(shape)) continue;
-    if (!KnownToFail(requester, bucket.shape)) {
+    if (facts.capped && (ClassCapReached(leaf, shape.workload_class, requester.charge, ranking_) ||
+                         UserCapReached(shape))) {
+      continue;
+    }
+    const PendingQueue::Bucket& bucket = queue.bucket(place);
+    if (KnownToFail(requester, place.shape)) {
+      // not asked for again
+    } else if (RuledOut(requester, place.shape)) {
+      failures_.AddRuledOut(place.shape, StopsMore<Policy>(requester));
+    } else {
       for (const QueueKey& key : bucket.waiting) {
         const bool avoids = Avoids(key.slot);
-        if (TryPlace(key.slot, shape, requester)) {
+        if (TryPlace(key.slot, place.shape, requester)) {
           ranking_.Recharge(tree_, ledger_, leaf, now_, KeyFn());
-          search_.BeginRound();  // keys and floors have moved
+          ForgetSurvey();
           return true;
         }
         if (!avoids) break;  // one that avoids a node says nothing about the others
       }
     }
-    bucket.skipped = round_;
-    if (!Reserves() || !MayReserve(shape)) continue;
-    if (!credit_known) credit = HasSomeCredit(leaf);
+    place.skipped = failures_.round();
+    if (!facts.reserves) continue;
+    if (!credit_known) credit = CreditOf(leaf);
     credit_known = true;
-    if (!credit) continue;
-    if (const RunSlot slot = FirstWithCredit(bucket); slot != kNoSlot && Reserve(slot)) {
+    if (!credit.some) continue;
+    if (const RunSlot slot = FirstWith(credit, bucket); slot != kNoSlot && Reserve(slot)) {
       next = 0;  // the queue has changed, and what the leaf has placed and used may have
       requester.leaf_charge = ledger_.placed_charge(leaf);
       credit_known = false;
@@ -178,16 +229,14 @@ bool Scheduler<Policy>::PlaceOnFree(RunSlot slot, const Shape& shape) {
 }
 
 template <class Policy>
-bool Scheduler<Policy>::TryPlace(RunSlot slot, const Shape& shape, const Requester& requester) {
-  if (!search_.template RulesOut<Policy>(cluster_, requester, shape) &&
-      (PlaceOnFree(slot, shape) || PlaceByStopping(slot, shape, requester))) {
-    return true;
-  }
+bool Scheduler<Policy>::TryPlace(RunSlot slot, ShapeId id, const Requester& requester) {
+  const Shape& shape = shapes_[id];
+  if (PlaceOnFree(slot, shape) || PlaceByStopping(slot, shape, requester)) return true;
   if (Avoids(slot)) return false;
-  if (Policy::kSharedFailures && shape.workload_class != WorkloadClass::kDebug) {
-    failures_[StopsMore<Policy>(requester)].push_back(shape);
+  if (SharesFailures(shape)) {
+    failures_.Add(id, shape, StopsMore<Policy>(requester));
   } else {
-    leaf_failures_.push_back({requester.leaf, shape});
+    failures_.AddOf(requester.leaf, shape);
   }
   return false;
 }
@@ -222,33 +271,31 @@ template <class Policy>
 void Scheduler<Policy>::FillUnfunded() {
   if (unfunded_.empty() || cluster_.free() == GpuCount(0)) return;
   BeginRound();
-  const Requester anybody{};
   while (cluster_.free() > GpuCount(0)) {
     // The largest shape first; equal sizes in queue order.
-    PendingQueue::Bucket* best = nullptr;
-    for (PendingQueue::Bucket& b : unfunded_.buckets()) {
-      if (b.skipped == round_) continue;
-      const GpuCount size = shapes_[b.shape].total();
-      if (size > cluster_.free() || KnownToFail(anybody, b.shape)) {
-        b.skipped = round_;
-        continue;
-      }
-      if (best == nullptr || size > shapes_[best->shape].total() ||
-          (size == shapes_[best->shape].total() && b.first < best->first)) {
-        best = &b;
+    PendingQueue::Place* best = nullptr;
+    GpuCount most;
+    for (PendingQueue::Place& place : unfunded_.order()) {
+      if (place.skipped == failures_.round()) continue;
+      const Shape& shape = shapes_[place.shape];
+      if (shape.total() > cluster_.free() || failures_.Know(place.shape, shape, false)) {
+        place.skipped = failures_.round();
+      } else if (shape.total() > most) {
+        best = &place;
+        most = shape.total();
       }
     }
     if (best == nullptr) return;
     const Shape shape = shapes_[best->shape];
     bool placed = false, avoids = true;
-    for (const QueueKey& key : best->waiting) {
+    for (const QueueKey& key : unfunded_.bucket(*best).waiting) {
       avoids = Avoids(key.slot);
       placed = PlaceOnFree(key.slot, shape);
       if (placed || !avoids) break;
     }
     if (placed) continue;
-    best->skipped = round_;
-    if (!avoids) failures_.back().push_back(shape);
+    best->skipped = failures_.round();
+    if (!avoids) failures_.Add(best->shape, shape, false);
   }
 }
 

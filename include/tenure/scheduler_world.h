@@ -143,8 +143,9 @@ template <class Policy>
 MilliGpu Scheduler<Policy>::Capacity() const {
   if (rates_.standard()) return ToMilli(cluster_.healthy());
   MilliGpu sum;
-  for (const Node& n : cluster_.nodes()) {
-    if (n.up()) sum += MilliGpu(std::int64_t{n.gpus} * rates_.rate(n.type));
+  for (std::uint16_t t = 0; t < cluster_.gpu_types().size(); ++t) {
+    const GpuTypeId type(t);
+    sum += MilliGpu(cluster_.healthy(type).value() * rates_.rate(type));
   }
   return sum;
 }

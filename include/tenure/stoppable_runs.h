@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tenure/cluster.h"
@@ -101,18 +102,21 @@ class StoppableRuns {
       positions_[last.slot].index = p.index;
     }
     if (!s.group.members.empty()) return;
-    const std::uint32_t moved = occupied_.back();
-    occupied_.pop_back();
-    if (moved != p.group) {
-      occupied_[s.place] = moved;
-      groups_[moved].place = s.place;
+    std::uint32_t gap = s.place;
+    if (gap < stirred_) {
+      PutAt(gap, occupied_[--stirred_]);
+      gap = stirred_;
     }
+    if (gap + std::size_t{1} < occupied_.size()) PutAt(gap, occupied_.back());
+    occupied_.pop_back();
   }
 
   static constexpr std::uint32_t kNoGroup = 0xffffffffu;
 
   // The groups that have runs, as arguments of group().
-  const std::vector<std::uint32_t>& occupied() const { return occupied_; }
+  std::span<const std::uint32_t> occupied() const { return occupied_; }
+  // The same without those that are quiet and not idle (PolicyDefaults::StopsQuiet).
+  std::span<const std::uint32_t> stirred() const { return occupied().first(stirred_); }
   std::size_t groups() const { return groups_.size(); }  // with and without runs
   // That of a run; kNoGroup: it may not be stopped.
   std::uint32_t GroupOf(RunSlot slot) const {
@@ -161,6 +165,11 @@ class StoppableRuns {
     if (s.group.members.empty()) {
       s.place = static_cast<std::uint32_t>(occupied_.size());
       occupied_.push_back(g);
+      if (!group.quiet || group.idle) {
+        const std::uint32_t other = occupied_[stirred_];
+        PutAt(s.place, other);
+        PutAt(stirred_++, g);
+      }
       s.group.least_charge = run.charge();
     }
     s.group.least_charge = std::min(s.group.least_charge, run.charge());
@@ -169,6 +178,11 @@ class StoppableRuns {
     positions_[slot].index = static_cast<std::uint32_t>(s.group.members.size());
     s.group.members.push_back(
         {slot, workload.nodes.size() == 1 ? workload.nodes[0] : kNoNode, run.gpus_per_node});
+  }
+
+  void PutAt(std::uint32_t place, std::uint32_t group) {
+    occupied_[place] = group;
+    groups_[group].place = place;
   }
 
   // The number of the group with these attributes.
@@ -183,7 +197,8 @@ class StoppableRuns {
   }
 
   std::vector<Slotted> groups_;          // never removed
-  std::vector<std::uint32_t> occupied_;  // groups that have runs
+  std::vector<std::uint32_t> occupied_;  // groups that have runs, the stirred ones in front
+  std::uint32_t stirred_ = 0;
   internal::IndexMap<std::size_t, std::uint32_t> group_of_;
   std::vector<Position> positions_;  // by slot
   std::size_t idle_ = 0;

@@ -69,6 +69,12 @@ class UsageMeter {
   Duration window() const { return window_; }
   // Latest time advanced to or changed at.
   TimePoint now() const { return now_; }
+  // By how much Use grows a microsecond from now() on, as long as nothing changes: until
+  // `slope_until`, when the rate that leaves the window becomes another.
+  GpuCount slope() const { return rate_ - base_; }
+  TimePoint slope_until() const {
+    return head_ == steps_.size() ? kNever : steps_[head_].at + window_;
+  }
   // Pieces of constant rate that are stored: 1 if the rate was constant in the whole window.
   std::size_t segments() const { return steps_.size() - head_ + 1; }
 

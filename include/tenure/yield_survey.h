@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tenure/cluster.h"
@@ -71,7 +72,9 @@ class YieldSurvey {
   template <class Policy>
   void Measure(const VictimEnv& env, const Policy& policy, const Requester& requester) {
     Clear(env.cluster);
-    for (std::uint32_t g : env.stoppable.occupied()) {
+    const std::span<const std::uint32_t> groups =
+        policy.StopsQuiet(requester) ? env.stoppable.occupied() : env.stoppable.stirred();
+    for (std::uint32_t g : groups) {
       const StoppableRuns::Group& group = env.stoppable.group(g);
       const GroupVerdict verdict = env.Judge(policy, requester, group);
       if (verdict == GroupVerdict::kNone) continue;
@@ -84,7 +87,7 @@ class YieldSurvey {
         const auto add = [&](NodeId id, bool lane) {
           if (!ask || policy.MayPreempt(env.policy, requester,
                                         {env.table.run(m.slot), lane, placed, sessions, serving})) {
-            Add(id, m.gpus);
+            Add(env.cluster, id, m.gpus);
           }
         };
         if (m.node != kNoNode) {
@@ -94,7 +97,7 @@ class YieldSurvey {
         }
       }
     }
-    ListYielding(env.cluster);
+    AddVacating(env.cluster);
   }
 
   // Healthy nodes of a pool that yield at least `gpus` > 0.
@@ -103,13 +106,15 @@ class YieldSurvey {
     const Pool& p = cluster.pools()[pool];
     const auto g = static_cast<std::size_t>(gpus);
     if (g >= p.general.levels()) return 0;
-    Counts& counts = pools_[pool].counts[g];
+    Counts& counts = counts_[pool][g];
     if (!counts.known) {
       counts = {
           p.general.CountAtLeast(kRootDomain, gpus) + p.reserved.CountAtLeast(kRootDomain, gpus),
           p.lane.CountAtLeast(kRootDomain, gpus), true};
-      for (const Yielding& y : pools_[pool].yielding) {
-        if (y.free < gpus && y.yield >= gpus) ++(y.lane ? counts.lane : counts.ordinary);
+      for (const Yielding& y : yielding_) {
+        if (y.pool == pool && y.free < gpus && y.yield >= gpus) {
+          ++(y.lane ? counts.lane : counts.ordinary);
+        }
       }
     }
     return counts.ordinary + (with_lane ? counts.lane : 0);
@@ -129,8 +134,10 @@ class YieldSurvey {
     take(p.general);
     take(p.reserved);
     if (with_lane) take(p.lane);
-    for (const Yielding& y : pools_[pool].yielding) {
-      if (y.free < gpus && y.yield >= gpus && (with_lane || !y.lane)) slots.push_back(y.slot);
+    for (const Yielding& y : yielding_) {
+      if (y.pool == pool && y.free < gpus && y.yield >= gpus && (with_lane || !y.lane)) {
+        slots.push_back(y.slot);
+      }
     }
     std::sort(slots.begin(), slots.end());
   }
@@ -138,7 +145,8 @@ class YieldSurvey {
  private:
   // A healthy node that may yield more than it has free.
   struct Yielding {
-    std::uint32_t slot;
+    NodeId node;
+    std::uint32_t slot, pool;
     std::int32_t free, yield;
     bool lane;
   };
@@ -147,44 +155,41 @@ class YieldSurvey {
     std::int64_t ordinary = 0, lane = 0;
     bool known = false;
   };
-  struct PerPool {
-    std::vector<Yielding> yielding;
-    std::vector<Counts> counts;  // by GPUs
-  };
 
   void Clear(const Cluster& cluster) {
-    for (NodeId id : touched_) extra_[id.value()] = 0;
-    touched_.clear();
-    extra_.resize(cluster.size(), 0);
-    pools_.resize(cluster.pools().size());
+    for (const Yielding& y : yielding_) place_[y.node.value()] = 0;
+    yielding_.clear();
+    place_.resize(cluster.size(), 0);
+    counts_.resize(cluster.pools().size());
+    for (std::size_t p = 0; p < counts_.size(); ++p) {
+      counts_[p].assign(cluster.pools()[p].general.levels(), Counts());
+    }
   }
-  void Add(NodeId id, std::int32_t gpus) {
-    if (extra_[id.value()] == 0) touched_.push_back(id);
-    extra_[id.value()] += gpus;
-  }
-  void ListYielding(const Cluster& cluster) {
-    const auto list = [&](PerPool& pool, NodeId id) {
+  // `gpus` more of a node may be had.
+  void Add(const Cluster& cluster, NodeId id, std::int32_t gpus) {
+    std::uint32_t& place = place_[id.value()];
+    if (place == 0) {
       const Node& n = cluster.node(id);
       if (!n.up()) return;
-      pool.yielding.push_back(
-          {n.slot, std::max(0, n.free()), n.soon() + extra_[id.value()], n.lane});
-    };
-    for (std::size_t i = 0; i < pools_.size(); ++i) {
-      const Pool& pool = cluster.pools()[i];
-      pools_[i].yielding.clear();
-      pools_[i].counts.assign(pool.general.levels(), Counts());
+      yielding_.push_back({id, n.slot, static_cast<std::uint32_t>(cluster.PoolOf(id)),
+                           std::max(0, n.free()), n.soon(), n.lane});
+      place = static_cast<std::uint32_t>(yielding_.size());
+    }
+    yielding_[place - 1].yield += gpus;
+  }
+  // Nodes whose runs are being stopped.
+  void AddVacating(const Cluster& cluster) {
+    for (const Pool& pool : cluster.pools()) {
       pool.vacating.VisitRange(0, pool.nodes.size(), [&](std::size_t slot) {
-        const NodeId id = pool.nodes[slot];
-        if (extra_[id.value()] == 0) list(pools_[i], id);
+        Add(cluster, pool.nodes[slot], 0);
         return true;
       });
     }
-    for (NodeId id : touched_) list(pools_[cluster.PoolOf(id)], id);
   }
 
-  std::vector<std::int32_t> extra_;  // by node: GPUs of runs that may be stopped
-  std::vector<NodeId> touched_;      // nodes with extra_ > 0
-  std::vector<PerPool> pools_;
+  std::vector<Yielding> yielding_;
+  std::vector<std::uint32_t> place_;         // by node: in yielding_, from 1 on; 0: not there
+  std::vector<std::vector<Counts>> counts_;  // by pool and GPUs
 };
 
 }  // namespace tenure

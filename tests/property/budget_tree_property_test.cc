@@ -272,6 +272,9 @@ TEST(EntitlementProperty, SumsToTheParentWithinRounding) {
     const Case c = RandomCase(seed);
     std::vector<MilliGpu> out;
     c.tree.Entitlements(c.capacity, out);
+    for (std::uint32_t i = 0; i < out.size(); ++i) {
+      ASSERT_EQ(c.tree.Entitlement(c.capacity, AllocationId(i)), out[i]);
+    }
     ASSERT_EQ(out[0], c.capacity);
     for (const AllocationId id : c.tree.preorder()) {
       if (c.tree.is_leaf(id)) continue;

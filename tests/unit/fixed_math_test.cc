@@ -82,6 +82,23 @@ TEST(HoursOfShare, RoundsDownAlsoForCredits) {
   EXPECT_EQ(HoursOfShare(GpuTime(-3), MilliGpu(2000)), Duration(-2));
 }
 
+TEST(HoursOfShare, IsComparedWithoutADivision) {
+  for (const std::int64_t use : {-kMax, std::int64_t{-3'000'001}, std::int64_t{-1}, std::int64_t{0},
+                                 std::int64_t{1}, std::int64_t{3'600'000'000'000}, kMax}) {
+    for (const std::int64_t entitlement : {-1L, 0L, 1L, 999L, 2'000L, 1'024'000L}) {
+      const Duration hours = HoursOfShare(GpuTime(use), MilliGpu(entitlement));
+      for (const std::int64_t off : {-1, 0, 1}) {
+        std::int64_t bound = 0;
+        if (__builtin_add_overflow(hours.count(), off, &bound)) continue;
+        if (Duration(bound) == Duration::min()) continue;
+        EXPECT_EQ(HoursAtLeast(GpuTime(use), MilliGpu(entitlement), Duration(bound)),
+                  hours >= Duration(bound))
+            << use << " / " << entitlement << " >= " << bound;
+      }
+    }
+  }
+}
+
 TEST(HoursOfShare, SaturatesWithoutEntitlement) {
   EXPECT_EQ(HoursOfShare(GpuTime(0), MilliGpu(0)), Duration::max());
   EXPECT_EQ(HoursOfShare(GpuTime(5), MilliGpu(0)), Duration::max());

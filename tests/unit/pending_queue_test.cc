@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,7 @@ TEST(PendingQueue, OrdersByExpressThenPriorityThenTimeThenId) {
   }
   for (const QueueKey& expected : order) {
     ASSERT_FALSE(queue.buckets().empty());
-    PendingQueue::Bucket& bucket = queue.InOrder(0);
+    const PendingQueue::Bucket& bucket = queue.bucket(queue.order()[0]);
     EXPECT_EQ(bucket.first.id, expected.id);
     queue.Erase(bucket.shape, QueueKey(bucket.first));
   }
@@ -45,6 +46,7 @@ TEST(PendingQueue, AnswersLikeASortedList) {
   for (int world = 0; world < 30; ++world) {
     PendingQueue queue;
     std::map<ShapeId, std::set<QueueKey>> naive;
+    std::vector<ShapeId> before;
     for (int i = 0; i < 400; ++i) {
       const auto shape = static_cast<ShapeId>(rng.Below(6));
       const QueueKey key = Key(rng.Chance(4, 5), static_cast<int>(rng.Below(3)),
@@ -67,12 +69,29 @@ TEST(PendingQueue, AnswersLikeASortedList) {
       ASSERT_EQ(queue.size(), size);
       ASSERT_EQ(queue.buckets().size(), expected.size());
       for (std::size_t n = 0; n < expected.size(); ++n) {
-        const PendingQueue::Bucket& bucket = queue.InOrder(n);
+        const PendingQueue::Place& place = queue.order()[n];
+        const PendingQueue::Bucket& bucket = queue.bucket(place);
+        ASSERT_EQ(place.shape, bucket.shape);
         ASSERT_EQ(bucket.shape, expected[n].second);
         ASSERT_TRUE(bucket.first == expected[n].first);
         ASSERT_TRUE(*bucket.waiting.begin() == expected[n].first);
         ASSERT_EQ(bucket.waiting.size(), naive[bucket.shape].size());
       }
+      // A summary is made anew exactly when another set of shapes waits.
+      std::vector<ShapeId> shapes;
+      for (const auto& [key_of_first, s] : expected) shapes.push_back(s);
+      std::sort(shapes.begin(), shapes.end());
+      bool made = false;
+      const PendingQueue::Summary& summary = queue.summary(
+          [&](PendingQueue::Summary& of, std::span<const PendingQueue::Place> places) {
+            made = true;
+            for (const PendingQueue::Place& place : places) of.least.push_back(place.shape);
+          });
+      std::vector<ShapeId> summarised = summary.least;
+      std::sort(summarised.begin(), summarised.end());
+      ASSERT_EQ(summarised, shapes);
+      ASSERT_TRUE(made || shapes == before) << "was not made anew";
+      before = shapes;
     }
   }
 }
