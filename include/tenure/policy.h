@@ -14,10 +14,10 @@
 //
 // MayPreempt must not become true because more of the victim's leaf is in the plan, and VictimCost
 // is not negative.
-// JudgeGroup and QuietUntil may say the same as MayPreempt for many runs at once; they change no
-// decision, but save the engine from asking about each. The engine asks MayPreempt only for funded
-// requesters and victims that are unfunded or past their protection. Hooks must be pure functions
-// of their arguments; integers only.
+// JudgeGroup, StopsQuiet and QuietUntil may say the same as MayPreempt for many runs at once; they
+// change no decision, but save the engine from asking about each. The engine asks MayPreempt only
+// for funded requesters and victims that are unfunded or past their protection. Hooks must be pure
+// functions of their arguments; integers only.
 #ifndef TENURE_POLICY_H_
 #define TENURE_POLICY_H_
 

@@ -35,9 +35,11 @@ bool Stoppable(const Run& run, TimePoint now) {
 template <class Policy>
 std::vector<bool> Grouped(const Scheduler<Policy>& s, TimePoint at) {
   std::vector<bool> grouped(s.table().slots(), false);
+  const auto stirred = s.stoppable().stirred();
   for (std::uint32_t g : s.stoppable().occupied()) {
     const StoppableRuns::Group& group = s.stoppable().group(g);
     EXPECT_FALSE(group.members.empty());
+    EXPECT_EQ(std::count(stirred.begin(), stirred.end(), g), !group.quiet || group.idle);
     for (const StoppableRuns::Member& m : group.members) {
       const Run& run = s.table().run(m.slot);
       const auto& nodes = s.table().workload(m.slot).nodes;
