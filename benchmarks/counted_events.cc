@@ -104,13 +104,17 @@ TENURE_COUNTED Counted_SimulatedPass(const sim::World& world, const sim::SimOpti
   passes = sim::Simulate(world, "budget", {}, options).value().passes;
 }
 
-// 1,000 full nodes, 15 leaves, 5,000 requests.
-void Queued() {
-  Site site(1'000);
+// All nodes full, 5,000 requests of 15 leaves.
+void Crowd(Site& site) {
   site.Fill(8, hours(8), 0, 15);
   site.Queue(5'000, 0, 15);
   site.now += minutes(1);
   for (int i = 0; i < 3; ++i) site.Pass();
+}
+
+void Queued() {
+  Site site(1'000);
+  Crowd(site);
   std::vector<RunRef> running;
   const WorkloadTable& table = site.scheduler.table();
   for (RunSlot s = 0; s < table.slots(); ++s) {
@@ -124,10 +128,7 @@ void Queued() {
 
 void ManyLeaves() {
   Site site(1'000, 100'000);
-  site.Fill(8, hours(8), 0, 15);
-  site.Queue(5'000, 0, 15);
-  site.now += minutes(1);
-  for (int i = 0; i < 3; ++i) site.Pass();
+  Crowd(site);
   Counted_LeavesPass(site);
 }
 
