@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "random_shape.h"
 #include "random_world.h"
 #include "tenure/failed_shapes.h"
 #include "tenure/pending_queue.h"
@@ -16,17 +17,9 @@
 namespace tenure::test {
 namespace {
 
-Shape RandomShape(sim::Rng& rng) {
-  Shape s;
-  s.nodes = rng.Chance(2, 3) ? 1 : static_cast<std::int32_t>(1 + rng.Below(5));
-  s.gpus = static_cast<std::int32_t>(1 + rng.Below(8));
-  if (rng.Chance(1, 3)) s.type = GpuTypeId(static_cast<std::uint16_t>(rng.Below(3)));
-  if (s.nodes > 1) {
-    s.rule = rng.Chance(1, 2) ? TopologyRule::kRequired : TopologyRule::kPreferred;
-    s.level = rng.Chance(1, 3) ? kDeepestLevel : static_cast<std::uint8_t>(rng.Below(3));
-  }
+Shape AnyShape(sim::Rng& rng) {
+  Shape s = RandomShape(rng);
   s.workload_class = static_cast<WorkloadClass>(rng.Below(4));
-  s.lane = s.nodes == 1 && rng.Chance(1, 3);
   s.funded = rng.Chance(4, 5);
   s.band = static_cast<std::uint8_t>(rng.Chance(1, 3) ? 0 : rng.Below(kBands));
   if (rng.Chance(1, 3)) s.user = UserId(static_cast<std::uint32_t>(rng.Below(3)));
@@ -48,11 +41,11 @@ TEST(FailedShapes, CoverWhatDominatesOneOfThem) {
       std::vector<Shape> list;
       for (int i = 0; i < 25; ++i) {
         for (int ask = 0; ask < 20; ++ask) {
-          const Shape shape = RandomShape(rng);
+          const Shape shape = AnyShape(rng);
           ASSERT_EQ(failed.Cover(shape), Naive(list, shape)) << "world " << seed;
           ++(Naive(list, shape) ? covered : free);
         }
-        list.push_back(RandomShape(rng));
+        list.push_back(AnyShape(rng));
         failed.Add(list.back());
       }
     }
@@ -66,7 +59,7 @@ TEST(RoundFailures, KnowWhatHasFailedForWhomItCounts) {
   for (std::uint64_t seed = 1; seed <= Worlds(200); ++seed) {
     sim::Rng rng(seed);
     std::vector<Shape> shapes;
-    for (int i = 0; i < 30; ++i) shapes.push_back(RandomShape(rng));
+    for (int i = 0; i < 30; ++i) shapes.push_back(AnyShape(rng));
     internal::RoundFailures failures;
     for (int round = 0; round < 8; ++round) {
       failures.Begin();

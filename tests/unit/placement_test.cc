@@ -12,10 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "random_shape.h"
 #include "tenure/sim/random.h"
 
 namespace tenure {
 namespace {
+
+using test::RandomShape;
 
 // A random cluster of one or two types and up to three levels of domains, partly occupied.
 Cluster RandomCluster(sim::Rng& rng, std::int64_t lane_permille) {
@@ -43,19 +46,6 @@ Cluster RandomCluster(sim::Rng& rng, std::int64_t lane_permille) {
   }
   c.Reindex();
   return c;
-}
-
-Shape RandomShape(sim::Rng& rng) {
-  Shape s;
-  s.nodes = rng.Chance(1, 2) ? 1 : static_cast<std::int32_t>(1 + rng.Below(5));
-  s.gpus = static_cast<std::int32_t>(1 + rng.Below(8));
-  if (rng.Chance(1, 3)) s.type = GpuTypeId(static_cast<std::uint16_t>(rng.Below(2)));
-  if (s.nodes > 1) {
-    s.rule = rng.Chance(1, 2) ? TopologyRule::kRequired : TopologyRule::kPreferred;
-    s.level = rng.Chance(1, 3) ? kDeepestLevel : static_cast<std::uint8_t>(rng.Below(4));
-  }
-  s.lane = s.nodes == 1 && rng.Chance(1, 3);
-  return s;
 }
 
 int LevelOf(const Cluster& c, const Shape& s) { return std::min<int>(s.level, c.depth()); }
